@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from hpushim.engine.python.module import Module
 
 from .names import called, partial_of
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 CUDA_ONLY = frozenset(
     {

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.walk import walk
 
 from .names import FOREIGN, FRAMEWORKS, is_made_of_torch, packages, word
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _WHOLE = re.compile(r"(?:cpu:(?:gloo|mpi),)?(?:cuda:)?nccl(?:,cpu:(?:gloo|mpi))?", re.I)
 _HCCL = re.compile(r"(^|[:,])hccl($|,)")

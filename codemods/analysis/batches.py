@@ -6,16 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import mentions, walk
 
 from .identifiers import words_with
 from .names import word
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _HELPER = re.compile(r"cuda|device|gpu|move|put", re.I)
 _LOADER = re.compile(r"prefetch|cuda|device|gpu", re.I)

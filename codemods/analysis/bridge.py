@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from hpushim.engine.python.module import Module
 
 from .verdict import ask
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _CORE = "habana_frameworks.torch.core"
 

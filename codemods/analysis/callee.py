@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+
+from hpushim.engine.python.module import Module
 
 from .device_texts import device_name, other_device
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 def declares_device(module: Module, call: ast.Call) -> bool:

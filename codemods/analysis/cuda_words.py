@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hpushim.engine.base.text import Text
 from hpushim.matrix import load
+from hpushim.model import Severity
 from hpushim.patterns import lazily
 
 from .verdict import inside as phrased
-
-if TYPE_CHECKING:
-    from hpushim.engine.base.text import Text
-    from hpushim.model import Severity
 
 #: A text without these holds none of the words.
 _PARTS = ("cuda", "nccl", "CUDA_", "NCCL_")

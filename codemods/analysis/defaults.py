@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Insert, Replace
+from hpushim.engine.python.module import Module
 from hpushim.pycode.options import Options
 from hpushim.pycode.places import last_name
 
@@ -15,9 +15,6 @@ from ..edits import neutral
 from .kinds import base_words
 from .names import word
 from .project_facts import CLASSES
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _DEVICES = ("cuda", "cuda:0")
 _FIELD = "dataclasses.field"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _SPLITS = ("split", "rsplit", "partition", "rpartition")
 #: Where the index starts in ``cuda:0``.

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.walk import walk
 
 from .device_texts import device_texts
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
 from hpushim.compare.other_branches import Beside, chain_mentions
 from hpushim.compare.subjects import OF_SETS, SET_METHODS
 from hpushim.engine.python.changes import Change, Remove, Replace
+from hpushim.engine.python.module import Module
 from hpushim.pycode.cells import CHANGED
 from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
@@ -35,15 +35,10 @@ from .device_texts import (
     read,
     settings_on_gaudi,
 )
-from .flow import PAIRS, SEARCHES, TESTS, is_type_text
+from .flow import PAIRS, SEARCHES, TESTS, Flow, is_type_text
 from .kernels import chooses_kernels, settings_beside
 from .load_places import only_loads
 from .roles import Role
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-
-    from .flow import Flow
 
 
 @dataclass(frozen=True, eq=False)

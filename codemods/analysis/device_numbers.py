@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from .device_texts import device_name, other_device, read
 from .names import word
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
 _TYPES = {"torch.device", "builtins.str"}

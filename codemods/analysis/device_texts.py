@@ -6,15 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
+from hpushim.engine.python.module import Module
 from hpushim.patterns import lazily
 
 from ..edits.spelling import on_gaudi
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 CUDA = "cuda"
 _WHOLE = lazily(r"cuda(?::(\d+))?")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.answers import Circular
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -14,9 +14,6 @@ from .device_literals import Finder, Site
 from .flow import Flow
 from .groups import Ties
 from .roles import Role
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class Devices(Circular):

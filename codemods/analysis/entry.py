@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 def is_entry(module: Module) -> bool:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.places import At
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from .autocast import CUDA_ONLY, GENERIC, site
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 HALF = frozenset({"torch.float16", "torch.half"})
 #: Where a mention asks about a dtype and sets none.

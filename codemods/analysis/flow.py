@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
 from hpushim.compare.inside import is_changed_inside
 from hpushim.compare.subjects import OF_SETS, SET_METHODS, Holds
 from hpushim.compare.subjects import Evidence as Subjects
+from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
 from hpushim.pycode.answers import Answers, Circular
 from hpushim.pycode.cells import CHANGED, LOOK_UP, PARTS, is_enum
@@ -27,9 +27,6 @@ from .device_texts import device_name, glued, is_type_of_text, other_device, rea
 from .names import foreign
 from .roles import Evidence, Role
 from .spelled_names import is_name, part_of_name
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What a place is to the rules, by the function; ``map_location`` is one of all that read a checkpoint.
 _ROLES = {"torch.device": Role.DEVICE, "torch.set_default_device": Role.DEFAULT}

@@ -6,16 +6,13 @@ Each node is tied to what it is stored under, compared with or chosen by; two th
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.walk import walk
 
 from .device_literals import Site
 from .roles import Role
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 AVAILABLE = "torch.cuda.is_available"
 _ALONE = frozenset([Role.UNPROVEN, Role.CUT, Role.KERNELS])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.words import words_in
-
-if TYPE_CHECKING:
-    import ast
-
-    from hpushim.engine.python.module import Module
 
 
 def calls_like(module: Module, pattern: re.Pattern[str], *parts: str) -> Iterator[ast.Call]:

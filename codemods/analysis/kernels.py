@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.wants import ProjectFact
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -14,10 +15,6 @@ from .device_texts import read
 from .kinds import base_words, said
 from .names import word
 from .project_facts import EXTENSIONS, KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.wants import ProjectFact
 
 #: The execution providers of ONNX Runtime that are NVIDIA's.
 PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.wants import ProjectFact
 from hpushim.pycode.values import Values
 
 from .names import word
 from .placement import is_of_torch
 from .project_facts import CLASSES, MOVERS, TAKES
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.wants import ProjectFact
 
 _MODULE_BASES = re.compile(r"^(Module|LightningModule|ModuleList|Sequential|PreTrainedModel)$")
 

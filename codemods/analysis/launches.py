@@ -5,14 +5,10 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from hpushim.engine.shell.words import Command
+from hpushim.engine.data.document import Document
+from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Span
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Word
 
 _LAUNCHERS = re.compile(
     r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"

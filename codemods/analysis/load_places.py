@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import At, Cell, How
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -18,9 +18,6 @@ from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
 from .device_texts import device_name
 from .names import is_none, word
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Functions that read a checkpoint, with the position of the place.
 LOADS = {"torch.load": 1, "torch.jit.load": 1}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hpushim.engine.base.text import Text
+from hpushim.engine.base.text import Text
 
 VARIABLE = "PT_HPU_LAZY_MODE"
 #: The values that have ever chosen a mode; any other is not assessed.

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.matrix import load
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.pycode.scope import Binding
+from hpushim.pycode.scope import Binding
 
 _POLICY = load().policy
 #: Frameworks with tensors of their own, and packages with a ``cuda`` or a ``device`` of their own that is not torch's.

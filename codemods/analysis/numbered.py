@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hpushim.compare import texts
 from hpushim.engine.python.changes import Change, Remove, Replace
+from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
 from .names import word
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _COMPOSES = (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Call, ast.Attribute, ast.Tuple, ast.List)  # fmt: skip
 _CUDA = "cuda:"

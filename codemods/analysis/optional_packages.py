@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
 
 from .names import word
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
 _NOTES = (ast.Assign, ast.AnnAssign)

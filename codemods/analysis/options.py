@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from hpushim.engine.base.text import Project, Text
+from hpushim.engine.shell.words import Command, Word
+from hpushim.matrix import Row
 
 from ..edits.spelling import BACKEND, hpu
 from .device_texts import device_name
 from .project_facts import COMPARED_DEVICES, DEVICE_OPTIONS, OPTION_CHOICES
-
-if TYPE_CHECKING:
-    from hpushim.engine.base.text import Project, Text
-    from hpushim.engine.shell.words import Command, Word
-    from hpushim.matrix import Row
 
 _PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
 CUDA_DEVICE = re.compile(r"cuda(?::(\d+))?")

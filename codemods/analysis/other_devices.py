@@ -9,15 +9,12 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.walk import walk
 
 from .names import word
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Checks for a device that ``torch.accelerator`` knows as well.
 CHECKS = ("torch.backends.mps.is_available", "torch.mps.is_available", "torch.xpu.is_available")

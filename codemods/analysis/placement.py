@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
 from .identifiers import words_with
 from .names import FRAMEWORKS, is_made_of_torch, packages, word
 from .project_facts import DEVICE_CHOSEN, FRAMEWORKS_USED
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _DEVICE = lazily(r"(cuda|hpu|gpu)(:\d+)?")
 _LABEL = lazily(r"dev|gpu|rank", re.I)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from hpushim.engine.python.module import Module
 
 _NAMED = ("device", "device_name", "data_device", "accelerator")
 

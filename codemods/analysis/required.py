@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from hpushim.engine.base.text import Text
+from hpushim.engine.data.document import Document
 from hpushim.engine.data.pins import pins
 
 from .project_facts import MAKERS, MAKERS_NAMED
 from .verdict import ask, inside
 from .versions import judge
-
-if TYPE_CHECKING:
-    from hpushim.engine.base.text import Text
-    from hpushim.engine.data.document import Document
 
 #: In the code of a project that has something to rewrite.
 ABOUT_CUDA = "cuda"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
+from hpushim.pycode.scope import Binding
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
 from .entry import is_entry
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.pycode.scope import Binding
 
 CUDA_ONLY = frozenset({"torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"})
 GENERIC = frozenset(

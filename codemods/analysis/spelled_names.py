@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
+from hpushim.engine.python.module import Module
 
 _BY_NAME = ("getattr", "hasattr", "setattr", "delattr", "methodcaller", "attrgetter")
 _DISTRIBUTED = ("torch.distributed", "torch.distributed.distributed_c10d")

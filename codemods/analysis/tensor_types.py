@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hpushim.engine.python.exports import exported, in_annotations
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
+from hpushim.engine.python.module import Module
 
 SET_DEFAULT = "torch.set_default_tensor_type"
 #: The types, with the dtype that each represents.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from hpushim.engine.python.module import Module
 
 from .names import called
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Names to look for; what lies in these packages is looked at by :func:`is_settings`.
 NAMES = (

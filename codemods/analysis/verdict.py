@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hpushim.engine.base.text import Text
+from hpushim.matrix import Verdict
 from hpushim.model import Safety
-
-if TYPE_CHECKING:
-    from hpushim.engine.base.text import Text
-    from hpushim.matrix import Verdict
 
 _WORD = re.compile(r"[A-Z][a-z]*(?:'s)?")
 #: Words that begin with a capital wherever they are.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from hpushim.engine.base.text import Text
+from hpushim.matrix import Limit, Row, Verdict
+
 if TYPE_CHECKING:
     from packaging.version import Version
-
-    from hpushim.engine.base.text import Text
-    from hpushim.matrix import Limit, Row, Verdict
 
 #: What pip has taken behind operators to which it says nothing: `>=1.4.*`, `>=1.8+cu111`.
 _TAIL = re.compile(r"(\.\*|\+[\w.]+)$")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.matrix import load
+from hpushim.matrix import Row, load
 from hpushim.model import Safety, Severity, Span
 from hpushim.pycode.places import SAME
 from hpushim.pycode.values import Values
@@ -20,10 +21,6 @@ from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..edits.arguments import rename
 from ..edits.spelling import kept_for_cuda, retext, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
 
 #: Statuses of what is reported where a file is read anyway, and is no reason to read it.
 ADVICE = ("native", "noop", "unknown")

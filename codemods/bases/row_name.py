@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.matrix import load
+from hpushim.matrix import Row, load
+from hpushim.model import Severity
 
 from ..analysis.names import in_annotation, root
 from ..analysis.optional_packages import optional
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.changes import Rewrite
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
-    from hpushim.model import Severity
 
 #: The packages of Gaudi, whose names are right where they are.
 _OF_GAUDI = frozenset(["habana_frameworks", "lightning_habana", "optimum"])

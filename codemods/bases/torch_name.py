@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hpushim.engine.python.changes import Change, Guard, Import, Remove, Rename, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.matrix import load, signatures
+from hpushim.matrix import Row, Verdict, load, signatures
+from hpushim.model import Safety, Severity
 from hpushim.pycode.walk import walk
 
 from ..analysis.device_numbers import is_other_device_number
@@ -25,11 +27,6 @@ from ..edits.arguments import by_place
 from ..edits.imports import through
 from ..edits.spelling import ACCELERATOR, agnostic, shared, zero
 from ..values.checks import Regions
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row, Verdict
-    from hpushim.model import Safety, Severity
 
 CUDA = "torch.cuda."
 #: Submodules whose functions torch also offers at the top of ``torch.cuda``.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import Devices
 from ..analysis.other_devices import CHECKS, NAMES, Group, OtherDevices, questions
 from ..edits.spelling import agnostic
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class AnotherDevice(Rule):

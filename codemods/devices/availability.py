@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Yield
 from hpushim.pycode.walk import walk
 
@@ -23,10 +23,6 @@ from ..edits.merged import merged
 from ..edits.operands import checks_cudnn
 from ..edits.spelling import agnostic, mark_of
 from ..values.checks import Regions
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-
 
 _TOOLKIT = "torch.utils.cpp_extension.CUDA_HOME"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety, Span
@@ -34,9 +35,6 @@ from ..edits.spelling import agnostic, chosen, quoted, shared
 from ..values.beside import device_beside
 from ..values.sizes import host_kind, made_on_the_host
 from ..values.tensors import becomes_torch, proven, used_as_torch
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _METHODS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
 #: Methods of tensors that give their storage.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Insert, Remove, Rename, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -20,10 +21,6 @@ from ..analysis.verdict import ask
 from ..bases.torch_name import CUDA
 from ..edits.imports import torch
 from ..edits.spelling import quoted
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-
 
 #: The constructor that follows the default type of tensors.
 _LEGACY = "torch.Tensor"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from hpushim.compare import PART, PARTS, Comparison, Form, find_named
 from hpushim.compare.inside import readings_of
 from hpushim.compare.subjects import Evidence
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.places import last_name
@@ -19,12 +21,6 @@ from ..analysis.devices import Devices
 from ..analysis.project_facts import COMPARED_DEVICES
 from ..analysis.roles import Role
 from ..edits import spelling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.claims import Said
 
 #: The message on a comparison with a setting, and on the name of an entry.
 _NO_DEVICE = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -18,9 +18,6 @@ from ..analysis.project_facts import NEGATIVE_OPTIONS
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule, by_name
 from ..edits.spelling import shared, zero
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class DeviceIndex(NameRule):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.names import called, word
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule, respell
 from ..edits.spelling import agnostic, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _CUDA_VERSION = ("torch.version.cuda", "torch.backends.cuda.is_built")
 #: Their answers are taken apart, and are something else on Gaudi.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -18,9 +18,6 @@ from ..analysis.project_facts import DEVICE_PARAMETERS
 from ..analysis.roles import Role
 from ..edits.arguments import argument
 from ..edits.spelling import agnostic, numbered
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What the number of a device is called where it is handed on.
 _CARDS = ("rank", "local_rank", "gpu")

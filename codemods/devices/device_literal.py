@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_index import cuts
 from ..analysis.device_lists import device_lists
+from ..analysis.device_literals import Site
 from ..analysis.devices import Devices, spelled_by
 from ..analysis.numbered import numbered, uses
 from ..analysis.roles import Role
 from ..edits.spelling import ACCELERATOR, DEVICE, agnostic, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-
-    from ..analysis.device_literals import Site
 
 
 class DeviceLiteral(Rule):

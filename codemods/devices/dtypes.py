@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
@@ -19,9 +19,6 @@ from ..analysis.project_facts import STEP_CALLS
 from ..analysis.verdict import ask, known, sentence
 from ..values.tensors import is_tensor, lies_on_host
 from ..values.training import serves_step
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 _FFT = "torch.fft"

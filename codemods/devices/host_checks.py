@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kernels import kernel_calls
 from ..analysis.verdict import ask
 from ..edits.spelling import DEVICE, quoted
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class HostCheck(Rule):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -15,9 +15,6 @@ from ..analysis.names import foreign
 from ..analysis.verdict import ask
 from ..edits.arguments import called
 from ..values.tensors import makes_in_full
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _SURE = ("autocast", ".half(", "fp16")
 _HALF = ("float16", *_SURE)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -18,9 +19,6 @@ from ..edits import comparisons
 from ..edits.arguments import call_of, unwrapped
 from ..edits.spelling import agnostic, quoted
 from ..values.trained import unmoved
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _PACKED = ("PackedSequence", "pack_padded_sequence", "pack_sequence")
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _ROW = "torch.sparse_coo_tensor"
 _FUNCTIONS = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
@@ -18,9 +18,6 @@ from ..analysis.names import foreign
 from ..analysis.roles import Role
 from ..edits.spelling import agnostic, numbered
 from ..values.tensors import proven, used_as_torch
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: A file that says none of these moves nothing to a device by its number.
 _NUMBERS = (

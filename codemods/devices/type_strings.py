@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -15,9 +16,6 @@ from ..analysis.names import foreign, word
 from ..analysis.verdict import ask
 from ..edits.arguments import renamed_method, unwrapped
 from ..edits.spelling import agnostic
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _SHOWN = frozenset(["print", "format", "info", "debug", "warning", "write", "log", "error"])
 

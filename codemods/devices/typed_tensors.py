@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
@@ -28,9 +29,6 @@ from ..edits.imports import torch
 from ..edits.makers import on_device
 from ..edits.spelling import ACCELERATOR, agnostic, quoted, retext, shared
 from ..values.sizes import of_sizes
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _DEVICE = "tensor_device"
 _WARNINGS = {

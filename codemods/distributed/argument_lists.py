@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -14,9 +14,6 @@ from ..analysis.options import gaudi_value
 from ..analysis.project_facts import DEVICE_OPTIONS, OPTION_CHOICES
 from ..analysis.verdict import ask
 from ..edits.spelling import BACKEND, Literal, chosen, retext, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class ArgumentList(Rule):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Import, Insert, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -18,9 +18,6 @@ from ..edits.arguments import argument, attribute
 from ..edits.imports import through
 from ..edits.spelling import agnostic, quoted
 from ..values.training import LOSS
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _C10D = ("torch.distributed", "torch.distributed.distributed_c10d")
 _AVERAGE = tuple(f"{module}.ReduceOp.AVG" for module in _C10D)

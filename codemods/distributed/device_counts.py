@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
@@ -16,9 +16,6 @@ from ..analysis.names import word
 from ..analysis.project_facts import COUNTS
 from ..analysis.verdict import ask, sentence
 from ..values.control import stops
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count", "torch.accelerator.device_count")
 #: Names for the devices of one process, whatever gives them their value.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -15,9 +15,6 @@ from ..analysis.modes import contradicts, wanted
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
 from ..edits.spelling import retext, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What draws pictures, and its value for a GPU.
 _GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -27,9 +27,6 @@ from ..edits.spelling import DEVICE, agnostic, chosen, kept_for_cuda, quoted, re
 from ..values.data_parallel import DDP, LeftBehind
 from ..values.data_parallel import NAMES as DATA_PARALLEL
 from ..values.data_parallel import ROW as DATA_PARALLEL_ROW
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _FSDP = frozenset(
     {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.model import Severity
 
 from ..analysis.backends import BackendUse, backend_use
 from ..analysis.defaults import given_later
@@ -30,10 +31,6 @@ from ..edits.spelling import (
     retext,
     shared,
 )
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.model import Severity
 
 _AVAILABLE = (
     "torch.distributed.is_nccl_available",

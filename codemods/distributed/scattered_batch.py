@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.batches import Loop
 from ..analysis.verdict import ask
 from ..edits.arguments import called
 from ..edits.spelling import DEVICE, agnostic, quoted
 from ..values.data_parallel import LeftBehind
 from ..values.tensors import is_tensor, used_as_torch
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-
-    from ..analysis.batches import Loop
 
 
 class ScatteredBatch(Rule):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -14,9 +14,6 @@ from ..analysis.kinds import defines_method
 from ..analysis.names import word
 from ..analysis.verdict import ask, sentence
 from ..values.tensors import proven, used_as_torch
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class SharedMemory(Rule):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -14,9 +14,6 @@ from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _LOADER = "torch.utils.data.DataLoader"
 _ROW = "how workers of a data loader start"

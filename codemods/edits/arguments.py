@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import libcst as cst
 
 from hpushim.engine.python.changes import Remove, Replace
 from hpushim.engine.python.slots import order
-
-if TYPE_CHECKING:
-    import libcst as cst
 
 
 def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:

@@ -9,15 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
 from hpushim.patterns import lazily
+from hpushim.pycode.scope import Binding
 from hpushim.pycode.walk import walk
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.pycode.scope import Binding
 
 #: The function of a file that gives the device, and what it is called where the first name is taken; the same where the program
 #: fails without an accelerator.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 
 from . import neutral
 from .at_hand import held_device
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 def type_read(module: Module, made: ast.AST | None) -> tuple[ast.Compare, ast.Attribute] | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from hpushim.engine.python.module import Module
 
 from . import neutral
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: The name of what a function keeps.
 KEPT = "device"

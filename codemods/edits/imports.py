@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Import, Insert, Replace
+from hpushim.engine.python.module import Module
 
 from .spelling import shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 CORE = "habana_frameworks.torch.core"
 CORE_ALIAS = "htcore"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Import, Replace, Rewrite
+from hpushim.engine.python.module import Module
 
 from .arguments import add, argument
 from .imports import local_name
 from .spelling import quoted, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 PLUGIN = "hpushim.lightning"
 #: The rows on the accelerator of a trainer and of Fabric.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Replace
+from hpushim.engine.python.module import Module
 
 from .arguments import add
 from .imports import torch
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 def on_device(module: Module, call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:

@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Insert, Remove
+from hpushim.engine.python.module import Module
 from hpushim.pycode.walk import walk
 
 from . import neutral
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _LOAD = "torch.load"
 

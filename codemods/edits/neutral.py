@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
+from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
 from hpushim.model import Span
 from hpushim.patterns import lazily
+from hpushim.pycode.scope import Binding
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -31,10 +32,6 @@ from .at_hand import (
     function_around,
 )
 from .without_cuda import CUDA_OR_NOT, needs_accelerator
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.pycode.scope import Binding
 
 #: In place of a neutral word that torch does not have; no fix may write it in this style.
 NONE = "hpu"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.python.changes import Replace
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
+from hpushim.engine.python.module import Module
 
 #: False on Gaudi, whatever accelerator there is.
 CUDNN = "torch.backends.cudnn.is_available"

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from hpushim.engine.python.changes import Change, Import, Remove, Replace, Rewrite
+from hpushim.engine.python.module import Module
 
 from .arguments import add, argument
 from .imports import local_name
 from .spelling import retext, shared
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from hpushim.engine.python.module import Module
 
 _TORCH = "ray.train.torch"
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from hpushim.engine.data.document import Document
+from hpushim.engine.shell.words import Word
 from hpushim.model import Edit, Span
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Word
 
 
 def revalue(document: Document, word: Word, value: str, new: str) -> Edit:

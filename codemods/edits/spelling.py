@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Import, Replace
+from hpushim.engine.python.module import Module
 
 from . import comparisons, neutral
 from .at_hand import at_hand
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 DEVICE = "hpu"
 BACKEND = "hccl"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety
 
 from ..analysis.kinds import defines_method
 from ..analysis.names import is_none
@@ -17,10 +18,6 @@ from ..edits import neutral
 from ..edits.arguments import add, argument, called, drop
 from ..edits.spelling import COMPILER, agnostic, is_either, kept_for_cuda, quoted, retext, shared
 from ..values.tensors import Is, Kinds, used_as_torch
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.model import Safety
 
 #: Backends that generate code for CUDA; the others work anywhere or are the user's own.
 _CUDA_BACKENDS = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt")

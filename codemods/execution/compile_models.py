@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Insert, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -19,9 +19,6 @@ from ..analysis.verdict import ask
 from ..edits.imports import torch
 from ..edits.spelling import ACCELERATOR, COMPILER, DEVICE, quoted, shared
 from ..values.trained import FSDP, NOT_SEEN, Trained, trained
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _COMPILE = "torch.compile"
 _WRAPPED = "torch.compile and DistributedDataParallel"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -13,9 +13,6 @@ from ..analysis.versions import judge
 from ..edits.arguments import argument
 from ..edits.lightning import PLUGIN, with_accelerator, with_default
 from ..edits.lightning import ROWS as ACCELERATORS
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _TRAINERS = (
     "lightning.Trainer",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
@@ -18,11 +20,6 @@ from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
 from ..values.tensors import is_tensor, lies_on_host, proven
 from ..values.training import runs_once
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from hpushim.engine.python.module import Module
 
 _READ = "indexing with a boolean mask"
 _WRITE = "writing through a boolean mask"

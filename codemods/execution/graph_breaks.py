@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -13,9 +13,6 @@ from ..analysis.kinds import is_module_class
 from ..analysis.names import called, word
 from ..analysis.verdict import ask
 from ..values.marks import MARKS
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _READS = ("item", "tolist")
 #: Methods of tensors with one value, which a branch on them brings to the host.

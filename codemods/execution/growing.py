@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -14,9 +14,6 @@ from ..analysis.kinds import base_words, defines_method, names_module
 from ..analysis.names import is_made_of_torch, word
 from ..analysis.verdict import ask, inside, sentence
 from ..values.tensors import is_tensor
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _JOINS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack")
 _ROW = "a tensor that grows in a loop"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -18,9 +18,6 @@ from ..analysis.entry import is_entry
 from ..analysis.verdict import ask
 from ..edits.imports import CORE, core
 from ..edits.spelling import agnostic
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _COLLECTED = re.compile(r"test_\w+\.py|\w+_test\.py|conftest\.py")
 _FFI = "torch.utils.ffi"

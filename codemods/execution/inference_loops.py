@@ -6,9 +6,9 @@ import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -21,9 +21,6 @@ from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 from ..values.tensors import is_model, is_tensor
 from ..values.training import own_method
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: How models are called, and the steps of sampling.
 _MODELS = re.compile(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -19,11 +20,6 @@ from ..analysis.trainers import is_settings
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import add, argument
 from ..values.tensors import is_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hpushim.engine.python.module import Module
 
 _LOADER = "torch.utils.data.DataLoader"
 _LAST = "torch.utils.data.DataLoader(drop_last=)"

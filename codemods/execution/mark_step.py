@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from itertools import chain, count
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -18,11 +20,6 @@ from ..edits.imports import core, root
 from ..edits.spelling import agnostic
 from ..values.marks import MARKS, Site, unmarked
 from ..values.training import Step
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from hpushim.engine.python.module import Module
 
 _ROW = "habana_frameworks.torch.core.mark_step"
 #: Calls that may step through what another file defines.

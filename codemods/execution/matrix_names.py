@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Replace, Rewrite
+from hpushim.engine.python.module import Module
+from hpushim.matrix import Row
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import is_in_module
@@ -18,10 +19,6 @@ from ..bases.row_name import RowNameRule
 from ..edits.arguments import argument
 from ..values.tensors import stays_on_host
 from ..values.training import runs_once
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
 
 _SCRIPT = "torch.jit.script"
 _GLOO_ONLY = "torch.distributed.monitored_barrier"

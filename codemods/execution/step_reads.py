@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
@@ -24,9 +24,6 @@ from ..values.training import (
     own_method,
     step_regions,
 )
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _READ = "torch.Tensor.item"
 _BRANCH = "Python branches on tensor values"

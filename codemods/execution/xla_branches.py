@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _DEVICES = ("xla", "tpu")
 _NAMES = ("is_xla_tensor", "is_xla_device", "is_torch_xla_available", "is_tpu", "use_xla", "use_tpu", "tpu", "xla")  # fmt: skip

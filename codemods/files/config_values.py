@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
@@ -15,10 +16,6 @@ from ..analysis.settings_files import builds
 from ..analysis.verdict import ask, inside, sentence
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.data.entries import Entry
 
 _BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
 _HALF_KEY = re.compile(r"dtype|precision|^amp|_amp$", re.I)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Command
 from hpushim.model import Finding, Fix, Span
 
 from ..analysis.required import is_old_image
 from ..analysis.verdict import ask
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.data.entries import Entry
-    from hpushim.engine.shell.words import Command
 
 #: By its name, or by its tag, as CUDA's own are written: ``${IMAGE}:12.1.1-cudnn8-devel-ubuntu22.04``.
 _IMAGE = re.compile(

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Finding, Fix, Span
 
 from ..analysis.modes import VARIABLE, contradicts, wanted
 from ..analysis.verdict import ask
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.data.entries import Entry
-    from hpushim.engine.shell.words import Command, Word
 
 _PAIR = re.compile(rf"{VARIABLE}=(?P<value>\w*)")
 _DEFAULT = re.compile(r"\$\{\w+:?-(?P<value>\w*)\}[\"']?$")

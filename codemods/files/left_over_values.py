@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.base.kind import Kind
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.entries import Entry
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Finding, Span
 
 from ..analysis.cuda_words import CudaWord, explained, inside, whole
 from ..analysis.launches import commands
 from ..analysis.settings_files import builds
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.data.entries import Entry
-    from hpushim.engine.rules.claims import Said
-    from hpushim.engine.shell.words import Command, Word
 
 _DATA: frozenset[Kind] = frozenset({"yaml", "json", "toml"})
 _SCRIPTS: frozenset[Kind] = frozenset({"shell", "dockerfile", "makefile", "notebook"})

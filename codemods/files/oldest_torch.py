@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Requirement
 from hpushim.model import Edit, Finding, Fix, Span
 
 from ..analysis.required import (
@@ -18,10 +19,6 @@ from ..analysis.required import (
     lacks_accelerator,
     writes_cuda,
 )
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Requirement
 
 #: What a text says of the torch that it needs.
 _SAID = re.compile(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Command
 from hpushim.model import Finding, Span
 
 from ..analysis.verdict import ask
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.data.entries import Entry
-    from hpushim.engine.shell.words import Command
 
 _ROW = "ray start --num-gpus"
 #: Options of Ray's commands, and what is said instead.

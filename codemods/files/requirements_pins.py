@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
 from hpushim.engine.data.requirements import requirements
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Command, Requirement, Word
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
@@ -16,10 +17,6 @@ from ..analysis.cuda_words import LIBRARIES
 from ..analysis.required import TORCH, elsewhere, replaces_torch, said
 from ..analysis.verdict import ask
 from ..values.releases import leaves_out_gaudis
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Command, Requirement, Word
 
 _CONDA = re.compile(
     r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"

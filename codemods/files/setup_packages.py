@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.data.requirements import requirements
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.engine.shell.words import Requirement
 
 from ..analysis.required import (
     ABOUT_CUDA,
@@ -23,12 +25,6 @@ from ..analysis.required import (
 from ..analysis.verdict import ask
 from ..edits.spelling import retext
 from ..values.releases import leaves_out_gaudis
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.shell.words import Requirement
 
 _SETUP = ("setuptools.setup", "distutils.core.setup")
 

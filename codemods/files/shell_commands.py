@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Assignment, Command, Word
 from hpushim.model import Finding, Fix, Safety, Span
 
 from ..analysis.launches import commands, in_comments, launches, lists_devices, mentions, trains
@@ -17,10 +18,6 @@ from ..analysis.options import attention, bfloat16_value, gaudi_value, options, 
 from ..analysis.verdict import ask, inside
 from ..edits.shell import line_before, revalue
 from ..edits.spelling import BACKEND
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Assignment, Command, Word
 
 _TO_CONTAINER = re.compile(r"--gpus(=|$)|--runtime=nvidia$")
 _CARDS = "CUDA_VISIBLE_DEVICES"

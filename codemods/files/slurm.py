@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
 from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.shell.words import Command
 from hpushim.model import Finding, Span
 
 from ..analysis.verdict import ask
-
-if TYPE_CHECKING:
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Command
 
 _COMMANDS = ("srun", "sbatch", "salloc")
 _LINE = re.compile(rb"(?m)^#SBATCH[ \t]+(?P<words>[^#\r\n]*)")

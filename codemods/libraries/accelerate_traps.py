@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import word
 from ..analysis.verdict import inside
 from ..edits.arguments import argument
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What a project says that runs on SageMaker; a file of it may import the package instead.
 _SAGEMAKER = ("import sagemaker", "from sagemaker", "SM_MODEL_DIR", "/opt/ml/model")

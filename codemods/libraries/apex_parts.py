@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Rename, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import Row
+from hpushim.model import Severity
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, root
@@ -18,11 +20,6 @@ from ..analysis.verdict import ask, inside
 from ..bases.row_argument import Given, arguments_of, by_row
 from ..bases.row_name import RowNameRule
 from ..edits.arguments import drop
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
-    from hpushim.model import Severity
 
 #: Classes whose arguments torch's have too, but for those that the matrix lists.
 _SAME = frozenset(["torch.nn.LayerNorm", "torch.nn.parallel.DistributedDataParallel"])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -17,9 +17,6 @@ from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument
 from ..edits.imports import torch
 from ..edits.spelling import DEVICE, quoted, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Finds a Gaudi by itself; the argument that keeps it on the CPU all the same.
 _FINDS = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import Row
 from hpushim.pycode.walk import walk
 
 from ..analysis.device_texts import device_name
@@ -18,10 +19,6 @@ from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..bases.row_argument import SEVERITY, by_row
 from ..bases.row_name import RowNameRule
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
 
 _SCHEDULER = re.compile(r"sched|lr", re.I)
 _LIGHTNING = ("lightning", "pytorch_lightning")

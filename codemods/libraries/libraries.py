@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Strength, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.matrix import load
-from hpushim.model import Span
+from hpushim.matrix import Row, load
+from hpushim.model import Severity, Span
 
 from ..analysis.identifiers import words_with
 from ..analysis.kinds import enclosing_class
@@ -27,11 +27,6 @@ from ..edits.lightning import ROWS as ACCELERATORS
 from ..edits.lightning import has_plugin, with_accelerator
 from ..edits.spelling import retext
 from ..values.training import serves_step
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
-    from hpushim.model import Severity
 
 _FLASH = ("flash_attention_2", "flash_attention_3")
 _ATTENTION = ("attn_implementation", "_attn_implementation")

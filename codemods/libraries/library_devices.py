@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import Row
 
 from ..analysis.names import FOREIGN, word
 from ..analysis.provenance import owner
@@ -19,10 +20,6 @@ from ..bases.row_argument import ADVICE
 from ..edits.at_hand import FUNCTIONS
 from ..edits.lightning import with_accelerator
 from ..edits.spelling import agnostic, retext, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
 
 _ROW = "a device requested from a library"
 #: Arguments that switch CUDA on, that count devices, and that number one.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.model import Severity
 
 from ..analysis.kernels import PROVIDERS
 from ..analysis.optional_packages import caught
@@ -21,10 +22,6 @@ from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import SEVERITY, by_row
 from ..edits.spelling import retext, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.model import Severity
 
 #: What is said of an option that is on: the row of the package that it requests.
 _SWITCHES = {

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.model import Severity
 
 from ..analysis.kernels import extension_imports, is_function, kernel_calls
 from ..analysis.optional_packages import guarded, optional
 from ..analysis.project_facts import EXTENSIONS
 from ..analysis.verdict import ask
 from ..values.checks import Regions
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.model import Severity
 
 _ROW = "torch.utils.cpp_extension.CUDAExtension"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Claim, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -15,11 +16,6 @@ from hpushim.pycode.values import Values
 from ..analysis.devices import Devices
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hpushim.engine.python.module import Module
 
 _ROW = "torch.library.Library.impl"
 #: What such a call is named: ``register_kernel``, ``lib.impl``, ``implements``, ``custom_op``.

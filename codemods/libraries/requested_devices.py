@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -18,9 +18,6 @@ from ..bases.row_argument import SEVERITY
 from ..edits.arguments import argument
 from ..edits.ray import asking_for_gaudi, item_for_gaudi
 from ..edits.spelling import retext, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _ROW = "devices requested from Ray"
 #: Arguments that ask Ray for devices, and its calls that are not named ``ray.…`` where they are.

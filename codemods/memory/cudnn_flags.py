@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
@@ -16,9 +16,6 @@ from ..analysis.names import called
 from ..analysis.verdict import known, sentence
 from ..edits.operands import CUDNN, leave_out
 from ..edits.spelling import shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _CHECK = "torch.cuda.is_available"
 _KERNELS = "torch.backends.cuda."

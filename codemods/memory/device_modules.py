@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
@@ -14,9 +14,6 @@ from ..analysis.kinds import defines_method
 from ..analysis.names import foreign, word
 from ..analysis.verdict import ask, sentence
 from ..values.never_run import ELSEWHERE
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _CUDA = "torch.cuda."
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask, inside
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _TEXTS = ("out of memory", "CUDA error", "cuda error", "CUBLAS_", "CUDNN_STATUS", "NCCL error", "nccl error", "device-side assert")  # fmt: skip
 _METHODS = ("find", "count", "startswith", "index", "__contains__")

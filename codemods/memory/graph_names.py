@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.verdict import known, sentence
 from ..bases.torch_name import Name, NameRule
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class GraphName(NameRule):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.names import called
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import CUDA, Name, NameRule, by_name, respell
 from ..edits.spelling import agnostic, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.rule import Found, Yield
 
 #: Entries of ``torch.cuda.memory_stats()``, and the functions that torch defines by them.
 _ENTRIES = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.devices import Devices, Role, Site
@@ -16,9 +16,6 @@ from ..analysis.verdict import ask, sentence
 from ..bases.torch_name import NameRule, by_name
 from ..edits.arguments import add, argument
 from ..edits.spelling import agnostic, device_type, kept_for_cuda, quoted, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _FORK = "torch.random.fork_rng"
 _GENERATOR = "torch.Generator"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Yield
+from hpushim.matrix import Verdict
 
 from ..analysis.names import called
 from ..bases.torch_name import Name, NameRule, by_name
 from ..edits.spelling import agnostic
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Verdict
-
 
 #: ``with torch.cuda.stream(stream):``; torch 2.6 has no such function for every device.
 _ENTERED = "torch.cuda.stream"

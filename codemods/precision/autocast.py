@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Rename, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -18,9 +19,6 @@ from ..edits.imports import root, through, torch
 from ..edits.spelling import agnostic, and_not_cpu, device_type, half, retext
 from ..values.beside import kind_beside
 from ..values.checks import Regions
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: The parameters that may be given by position to the CUDA-only spelling, in order.
 _POSITIONAL = ("enabled", "dtype", "cache_enabled")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Rename, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -14,9 +14,6 @@ from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import add
 from ..edits.spelling import device_type
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Questions about CUDA's autocast, and the function that takes a device type instead.
 _STATE = {

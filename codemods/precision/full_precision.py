@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.patterns import lazily
@@ -14,9 +14,6 @@ from ..analysis.entry import is_entry
 from ..analysis.placement import is_of_torch, is_on_device
 from ..analysis.verdict import ask
 from ..values.training import step_regions
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Any word on precision, or a library that decides it.
 _DECIDED = lazily(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -44,9 +45,6 @@ from ..edits.spelling import (
     shared,
 )
 from ..values.checks import Regions
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What a scaler's method does without loss scaling, and what to write.
 _WITHOUT = {

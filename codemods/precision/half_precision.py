@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -25,10 +25,6 @@ from ..edits.arguments import attribute, rename
 from ..edits.imports import through
 from ..edits.spelling import agnostic, half, retext
 from ..values.tensors import is_other, proven
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-
 
 #: A configuration for bfloat16 in the file: ``args.bf16``, ``torch.bfloat16``, ``"bf16"``.
 _BF16 = re.compile(rb"\b(bf16|bfloat16|use_bf16)\b")

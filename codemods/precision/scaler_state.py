@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -16,9 +17,6 @@ from ..analysis.names import word
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, call_of, unwrapped
 from ..values.training import is_scaler
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _ROW = "torch.amp.GradScaler.state_dict"
 _STATES = {"state_dict": "returns an empty dict", "load_state_dict": "loads nothing"}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Guard, Rewrite
 from hpushim.engine.python.imports import through
+from hpushim.engine.python.module import Module
 from hpushim.engine.python.units import is_alone
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Rule, Yield
@@ -18,9 +18,6 @@ from ..analysis.scalers import SHARDED, creates, enabled_by
 from ..analysis.verdict import ask
 from ..edits.spelling import shared
 from ..values.training import is_scaler
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _ROW = "torch.amp.GradScaler.step"
 #: What a condition asks that leaves out such a step already.

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.entry import is_entry
 from ..analysis.identifiers import words_with
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What is in the words that other rules rewrite.
 _KEPT = ("cuda", "CUDA", "nccl", "NCCL")

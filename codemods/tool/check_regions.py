@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rename, Replace
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Found, Rule
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
@@ -22,10 +23,6 @@ from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
 from ..values.kernel_code import kernel_code
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.claims import Said
 
 _LEVELS: tuple[Safety, ...] = ("safe", "unsafe", "manual")
 _SHOWN = 40

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Found, Rule, Strength
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Span
 from hpushim.patterns import lazily
 
 from ..edits.spelling import shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.claims import Said
 
 _WORDS = ("cuda", "CUDA", "nccl", "NCCL")
 #: A line with a comment, alone or behind code; what holds a quote may be a part of a string.

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..bases.torch_name import CUDA, Name, NameRule, is_taken, rule_of
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _PRIVATE = "torch._C._cuda"
 #: Handled by rules of their own, with more than a name in hand.

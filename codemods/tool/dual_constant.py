@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Define, Import, Insert, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -17,9 +17,6 @@ from ..edits.at_hand import FUNCTIONS, OR_CPU, OR_FAIL
 from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
 from ..edits.imports import local_name, taken_from
 from ..edits.spelling import ACCELERATOR, agnostic, is_choice, mark_of, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Where torch may not be there yet, or not at all.
 _WITHOUT_TORCH = (

@@ -5,18 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.identifiers import words_with
 from ..edits.at_hand import FUNCTIONS
 from ..edits.spelling import ACCELERATOR
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: The word inside a name; "throughput" has its letters and is no such name.
 _HPU = re.compile(r"(?<![A-Za-z])hpu(?![a-z])|(?<![A-Z])HPU(?![a-z])|Hpu(?![a-z])")

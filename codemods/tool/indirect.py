@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
@@ -18,13 +20,6 @@ from ..analysis.names import called, word
 from ..analysis.verdict import known
 from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import retext, shared
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.claims import Said
-    from hpushim.engine.rules.rule import Found
 
 _MODULE = CUDA.rstrip(".")
 _ATTRIBUTES = ("builtins.getattr", "builtins.hasattr", "builtins.setattr")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.places import last_name
+from hpushim.pycode.scope import Binding
 
 from ..analysis.cuda_words import explained, whole
 from ..analysis.identifiers import words_with
@@ -23,13 +27,6 @@ from ..values.tokens import (
     value_of,
     word_span,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.claims import Said
-    from hpushim.pycode.scope import Binding
 
 _MODULE = "torch.cuda"
 _VARIABLES = ("CUDA_", "NCCL_")

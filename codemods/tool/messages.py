@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
 from ..edits.spelling import BACKEND, DEVICE, agnostic, on_gaudi, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _LOGS = frozenset(["print", "debug", "info", "warning", "warn", "error", "critical", "exception", "log", "write", "skip", "skipIf", "skipUnless", "skipif", "fail", "exit", "echo"])  # fmt: skip
 _OPTIONS = frozenset(["add_argument", "add_option", "option", "Option"])

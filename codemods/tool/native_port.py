@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..edits.spelling import agnostic
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _PACKAGE = "habana_frameworks"
 _MARK = f"{_PACKAGE}.torch.core.mark_step"

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.places import TRIES
 
 from ..values.never_run import FLAGS, OTHER_DEVICE, Gone, NeverRun
 from ..values.releases import PYTHON, TORCH
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What a reader looks for in such a branch; without it there is nothing to tell.
 _ASKED = re.compile(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -19,9 +19,6 @@ from ..analysis.project_facts import ARGUMENTS, SWITCHES
 from ..edits import neutral
 from ..edits.arguments import add
 from ..edits.spelling import agnostic
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _FLAGS = ("string", "bool", "boolean", "integer", "float", "enum", "enum_class", "list", "spaceseplist", "flag", "alias", "multi", "multi_string", "multi_integer", "multi_float", "multi_enum")  # fmt: skip
 _DECLARING = ("add_argument", "add_option", "option", *(f"DEFINE_{kind}" for kind in _FLAGS))

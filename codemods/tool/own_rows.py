@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import Row, Verdict
 from hpushim.model import Safety
 
 from ..analysis.names import word
 from ..bases.row_argument import SEVERITY, by_row
 from ..edits.arguments import attribute
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row, Verdict
 
 _SAFETY: dict[str, Safety] = {"renamed": "safe", "changed": "unsafe"}
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import Row
 
 from ..analysis.names import root
 from ..analysis.optional_packages import caught
 from ..analysis.verdict import inside
 from ..bases.row_name import RowNameRule
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.matrix import Row
 
 
 class RemovedName(RowNameRule):

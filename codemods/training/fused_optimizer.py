@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
@@ -19,9 +19,6 @@ from ..analysis.verdict import ask
 from ..bases.row_argument import arguments_of
 from ..edits.arguments import drop
 from ..edits.spelling import ELSEWHERE, agnostic, chosen, is_either, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _OPTION = "fused"
 _ROW = "torch.optim.Adam(fused=True)"

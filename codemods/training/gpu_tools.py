@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.places import FUNCTIONS, TRIES
@@ -17,9 +17,6 @@ from ..analysis.cuda_words import LIBRARIES
 from ..analysis.names import called, word
 from ..analysis.verdict import ask
 from ..edits.arguments import argument
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _PACKAGES = ("pynvml", "py3nvml", "nvidia_smi", "GPUtil", "gpustat", "nvsmi", "nvitop")
 _COMMANDS = ("nvidia-smi", "nvcc", "nsys")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.places import SAME, Cell, Edge
@@ -16,9 +16,6 @@ from hpushim.pycode.walk import walk
 from ..analysis.names import called
 from ..edits.arguments import add
 from ..values.tensors import gives_tensor, is_of_values
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _LOAD = "torch.load"
 _GIVEN = ("weights_only", None)

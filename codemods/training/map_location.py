@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety
 
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices, spelled_by
@@ -19,10 +20,6 @@ from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add, argument
 from ..edits.spelling import DEVICE, agnostic, chosen, either, quoted, shared
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.model import Safety
 
 _CUDA = "cuda"
 _ROW = "torch.load(map_location=)"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rename, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Yield
 
 from ..analysis.verdict import ask
 from ..bases.torch_name import Name, NameRule, call_statement, for_cuda_only
 from ..edits.spelling import agnostic
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _RANGE = "nvtx.range"
 #: Calls that only open, close or set a mark.

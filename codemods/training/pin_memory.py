@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -16,9 +16,6 @@ from ..analysis.verdict import ask
 from ..edits.arguments import add
 from ..edits.spelling import DEVICE, quoted
 from ..values.tensors import proven
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _LOADERS = frozenset(
     {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "torch_geometric.loader.DataLoader"}

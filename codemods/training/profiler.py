@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -14,11 +15,6 @@ from ..analysis.device_texts import device_name
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute
 from ..edits.spelling import ACCELERATOR, quoted, retext, shared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hpushim.engine.python.module import Module
 
 _CUDA = "CUDA"
 _ACTIVITY = "ProfilerActivity.CUDA"

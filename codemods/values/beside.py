@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
+from hpushim.pycode.scope import Binding
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -14,10 +15,6 @@ from ..analysis.kinds import is_in_module
 from ..edits.at_hand import FUNCTIONS
 from ..edits.spelling import agnostic, device_type, quoted
 from .tensors import is_tensor, stays_on_host
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.pycode.scope import Binding
 
 _MOVES = ("to", "cuda", "cpu", "tolist", "numpy")
 #: It takes the lengths from the CPU.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.places import TRIES
 
@@ -29,9 +30,6 @@ from ..analysis.roles import Role
 from .control import ends
 from .guards import Truth
 from .never_run import NeverRun
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _ASKED = tuple(f"torch.cuda.{name}" for name in ("is_available", "device_count", "is_initialized"))
 #: What builds kernels for CUDA.

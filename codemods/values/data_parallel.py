@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
@@ -13,9 +13,6 @@ from ..analysis.batches import Loop, loader_moves, loops, moved
 from ..analysis.names import called, is_none, word
 from ..edits.arguments import argument
 from .tensors import makes_on_host, used_as_torch
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 ROW = "torch.nn.DataParallel"
 DDP = frozenset(

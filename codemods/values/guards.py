@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.values import At, Edge, Values
 
 from ..analysis.kernels import package_flags
 from ..analysis.names import word
 from .control import behind, branches, ends, stops
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Calls whose answer is as true as their argument.
 _SAME = frozenset(["bool", "int", "any", "all", "len", "str2bool"])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
 
 from ..analysis.kernels import extension_imports, is_function, kernel_calls
 from ..analysis.names import word
 from .checks import Regions
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES, Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -17,9 +18,6 @@ from ..analysis.kinds import base_words
 from ..analysis.names import word
 from ..analysis.placement import stays_on_cpu, trains_on_device
 from .training import LIGHTNING, Step, has_engine, is_of_loss, is_wrapper, steps
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 MARKS = ("mark_step", "iter_mark_step")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hpushim.engine.python.module import Module
 
 from ..analysis.names import word
 from .tensors import is_mask, is_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hpushim.engine.python.module import Module
 
 # The patterns begin with the one byte that they look for: everything else is passed over at the speed of memory.
 _BRACKETS = re.compile(rb"\[([^\[\]\n\"']+)\]")

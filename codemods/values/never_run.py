@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.wants import ProjectFact
 from hpushim.pycode.places import TRIES
+from hpushim.pycode.scope import Binding
 from hpushim.pycode.values import At, Cell, Values
 from hpushim.pycode.words import words_in
 
 from ..analysis.names import word
 from .control import behind, branches, ends
 from .releases import Answer, Release, answer, bare, python_release, release, torch_release
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
-    from hpushim.pycode.scope import Binding
 
 _TORCH = ("torch.__version__", "torch.version.__version__", "torch.torch_version.__version__")
 #: What a name says that another file gives its value.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import At, Cell, Part
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -15,9 +15,6 @@ from ..analysis.identifiers import calls_like
 from ..analysis.names import word
 from .tensors import is_model, proven, used_as_torch
 from .training import is_optimizer
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: Ways on which a model goes on under another name.
 _HANDED = frozenset(["argument", "item", "loop"])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+
+from hpushim.engine.python.module import Module
 
 from ..analysis.tensor_types import DTYPES
 from .tensors import is_count
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: What may be done to a tensor before it is moved, without a number drawn or looked at.
 _FILLS = frozenset(["zero_", "fill_", "resize_"])

@@ -10,8 +10,9 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
+from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
 from hpushim.pycode.answers import Answers, Asked, Circular
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, How, Way
@@ -21,9 +22,6 @@ from hpushim.pycode.walk import walk
 from ..analysis.kinds import defines_method, enclosing_class, is_in_module, is_module_class
 from ..analysis.names import FOREIGN, word
 from ..analysis.placement import is_on_device
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class Is:

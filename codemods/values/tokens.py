@@ -6,9 +6,10 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hpushim.engine.base.accounted import Accounted, Outcome
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.claims import Said
 from hpushim.model import Finding, Span
 from hpushim.patterns import lazily
@@ -20,9 +21,6 @@ from ..analysis.device_texts import glued, is_switch
 from ..analysis.devices import Devices
 from ..analysis.names import in_annotation, word
 from .never_run import NeverRun
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 _WORD = lazily(r"(?<![A-Za-z0-9_])(?:cuda|nccl)(?![A-Za-z0-9_])|(?<![A-Za-z0-9])(?:CUDA|NCCL)_[A-Z]", re.IGNORECASE)  # fmt: skip
 _WORDS = ("cuda", "nccl")

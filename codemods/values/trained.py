@@ -6,16 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from hpushim.engine.python.module import Module
 
 from ..analysis.device_numbers import is_device_number
 from ..analysis.kinds import enclosing_class
 from ..analysis.names import word
 from ..analysis.placement import may_be_device
 from .optimized import is_plain, optimized, origins
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: The reason where no move is seen at all.
 NOT_SEEN = "the place that moves it to the device is not known"

@@ -10,8 +10,8 @@ import enum
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from hpushim.engine.python.module import Module
 from hpushim.patterns import lazily
 from hpushim.pycode.answers import Answers, Circular
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Function
@@ -22,9 +22,6 @@ from ..analysis.identifiers import calls_like
 from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
 from ..analysis.names import word
 from ..analysis.project_facts import SCALERS, STEP, STEP_CALLS
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 # -- what a value is ------------------------------------------------------------------------
 

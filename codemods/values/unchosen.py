@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hpushim.engine.python.module import Module
 from hpushim.pycode.places import SAME, At, Cell
 from hpushim.pycode.steps import TooManySteps
 from hpushim.pycode.values import Values
@@ -17,9 +18,6 @@ from ..analysis.names import word
 from ..analysis.project_facts import ARGUMENTS, SWITCHES
 from .control import branches
 from .tokens import SETTINGS
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 #: A value that nothing in the file gives.
 _OPEN = object()

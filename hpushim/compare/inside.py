@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
+from hpushim.compare.subjects import Evidence
 from hpushim.pycode.places import last_name
-
-if TYPE_CHECKING:
-    from hpushim.compare.subjects import Evidence
 
 #: What tells something of a text's letters and gives no text that could be a device's.
 _MEASURES = frozenset((
