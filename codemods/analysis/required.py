@@ -118,7 +118,7 @@ def writes_cuda(text: Text) -> bool:
 
 def replaces_torch(written: str) -> str:
     """The message on a requirement for some versions of torch."""
-    return f"`{written}` may replace Gaudi's torch, which must fit the Gaudi release; remove the version"
+    return f"installing `{written}` may replace Gaudi's torch, which must fit the Gaudi release; remove the version"
 
 
 def elsewhere(requirement: str) -> bool:

@@ -43,7 +43,7 @@ class LoadedObject(Rule):
                 module,
                 call,
                 f"from torch 2.6 on, `{module.source(node)}` reads only tensors and Python's own types, but "
-                f"`{module.source(use).splitlines()[0]}` shows another object, so the load fails. Pass `weights_only=False` if you trust the file",
+                f"`{module.source(use).splitlines()[0]}` (line {use.lineno}) uses an object of another class, so the load fails. Pass `weights_only=False` if you trust the file",
                 fix=Rewrite("load objects too", "unsafe", (add(call, "weights_only=False"),)),
                 row="torch.load(weights_only=)",
             )

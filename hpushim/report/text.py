@@ -96,7 +96,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield from _by_hand(assessment)
     yield from _counts(assessment)
     if summary.unknown or summary.inferred:
-        yield [(f"Facts:    {summary.unknown:,} of the findings are unknown (hpushim does not know what the code or Gaudi does), {summary.inferred:,} inferred (concluded from a source)", "")]  # fmt: skip
+        yield [(f"Facts:    {count(summary.unknown, 'finding')} on what hpushim does not know (unknown), {summary.inferred:,} on what was concluded from a source (inferred)", "")]  # fmt: skip
     yield from _steps(assessment)
     yield from _legend(assessment)
     yield from _verdict(assessment)
@@ -216,7 +216,7 @@ def _also(messages: Sequence[str]) -> str:
     """What the further messages of a shape quote where the first one quotes something else."""
     first, *others = [_QUOTED.findall(message) for message in dict.fromkeys(messages)]
     place = next(at for at, was in enumerate(first) if any(other[at] != was for other in others)) if others else 0  # fmt: skip
-    named = [other[place] for other in others if other[place] != first[place]]
+    named = [other[place] for other in others if _plain(other[place]) != _plain(first[place])]
     named = [f"{one[:_NAMED]}…`" if len(one) > _NAMED else one for one in dict.fromkeys(named)]
     if not named:
         return ""
@@ -224,6 +224,11 @@ def _also(messages: Sequence[str]) -> str:
     shown = [*named[:_FEW], *more]
     start = f"{', '.join(shown[:-1])} and " if shown[1:] else ""
     return f"(the same for {start}{shown[-1]}) "
+
+
+def _plain(quoted: str) -> str:
+    """A string of the code is the same in either kind of quotes."""
+    return quoted.replace('"', "'")
 
 
 def _shape(message: str) -> str:

@@ -115,13 +115,8 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 def _share(lines: LineCounts) -> str:
     free = lines.total - lines.by_hand
-    unsafe = (
-        f"; {lines.unsafe:,} of these {_verb(lines.unsafe, 'needs')} `migrate --unsafe`"
-        if lines.unsafe
-        else ""
-    )
     need = _verb(lines.total, "needs")
-    return f"{free:,} of {count(lines.total, 'line')} with a finding ({lines.share}%) {need} no manual work{unsafe}."
+    return f"{free:,} of {count(lines.total, 'line')} with a finding ({lines.share}%) {need} no manual work."
 
 
 def _worst(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
@@ -182,10 +177,11 @@ def _takes(works: Sequence[Work]) -> str:
 
 def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
     waiting = [item for item in items if item.handling in ("safe", "unsafe")]
+    what = "the training code" if report.around else "the program"
     if waiting:
         held = any(i.handling == "unsafe" and i.finding.severity == "error" for i in waiting)
         command = f"`hpushim migrate{' --unsafe' if held else ''}`"
-        sentence = f"After {command}, no finding stops the program on Gaudi.{_reference(report, works)}{_later(works)}"
+        sentence = f"After {command}, no finding stops {what} on Gaudi.{_reference(report, works)}{_later(works)}"
         return "ready with --unsafe" if held else "ready", sentence
     if all(file.status == "skipped" for file in report.files):
         return "nothing looked at", "No file here is of a kind that hpushim reads."
@@ -193,7 +189,7 @@ def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> t
         return "nothing to do", _aside(report, len(items))
     return (
         "ready",
-        f"No finding stops the program on Gaudi.{_reference(report, works)}{_later(works)}",
+        f"No finding stops {what} on Gaudi.{_reference(report, works)}{_later(works)}",
     )
 
 

@@ -202,7 +202,9 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for option in assessment.report.device_options[:1]:
         after = "" if migrated else ", after migrate"
-        found.append((f"{option} hpu", f"replaces {option} cuda on your command lines{after}"))
+        found.append(
+            (f"{option} hpu", f"is the option to give to the scripts, not {option} cuda{after}")
+        )
     if script and migrated:
         native = f"hpushim run --native {script}"
         found.append((native, "runs the migrated script, on Gaudi or emulated"))
