@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.pycode.places import SAME, Cell, Edge
+from hpushim.pycode.places import SAME, At, Cell, Edge
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -65,18 +66,30 @@ def _reached(module: Module, load: ast.Call) -> tuple[list[Edge], set[ast.AST | 
     ``args = Namespace(**args)`` says nothing of what was loaded; ``DataParallel(model)`` takes nothing but a module.
     """
     values = module.view(Values)
-    reached: list[Edge] = []
-    todo: list[ast.AST] = [load]
-    made: set[ast.AST] = set()
-    while todo:
-        for edge in values.reach(todo.pop(), values.uses, SAME | {"taken"}):
-            reached.append(edge)
-            node, above = edge.node, module.parent(edge.node) if isinstance(edge.node, ast.AST) else None  # fmt: skip
-            if edge.how == "read" and isinstance(node, ast.Attribute) and isinstance(above, ast.Call) and above.func is node and gives_tensor(node.attr):  # fmt: skip
-                todo.append(above)
-            elif edge.how in ("passed", "unpacked"):
-                made.update(each for each in (node, above) if isinstance(each, ast.Call) and not (module.qualified(each.func) or "").startswith("torch."))  # fmt: skip
-    return reached, {edge.node for call in made for edge in values.reach(call, values.uses)}
+
+    def uses(place: At) -> Iterator[Edge]:
+        for edge in values.uses(place):
+            yield edge
+            made = _tensors(module, edge)
+            if made is not None:
+                yield Edge(At(made), "taken")
+
+    reached = [*values.reach(load, uses, SAME | {"taken"})]
+    given = [edge.node for edge in reached if edge.how in ("passed", "unpacked") and isinstance(edge.node, ast.AST)]  # fmt: skip
+    calls = {each for node in given for each in (node, module.parent(node)) if isinstance(each, ast.Call)}  # fmt: skip
+    others = [
+        call for call in calls if not (module.qualified(call.func) or "").startswith("torch.")
+    ]
+    return reached, {edge.node for call in others for edge in values.reach(call, values.uses)}
+
+
+def _tensors(module: Module, edge: Edge) -> ast.Call | None:
+    """The tensors that a step of the way makes of those that it reads: ``.cuda()``."""
+    node = edge.node
+    if edge.how != "read" or not isinstance(node, ast.Attribute) or not gives_tensor(node.attr):
+        return None
+    above = module.parent(node)
+    return above if isinstance(above, ast.Call) and above.func is node else None
 
 
 def _is_plain(use: ast.expr) -> bool:
