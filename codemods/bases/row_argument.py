@@ -98,7 +98,6 @@ class RowRule(Rule):
                 self._spans.add(span)
                 apart = argument.key is argument.value and not _is_only_given(module, argument)
                 yield self.finding(
-                    module,
                     span,
                     f"`{module.source(span).splitlines()[0]}`: {inside(verdict.note)}",
                     fix=None if apart else self.fix_of(module, call, argument, row, verdict.status),

@@ -67,7 +67,6 @@ class RowNameRule(RowRule):
                 continue  # advice is given once in a file
             told.add(row.name)
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node).splitlines()[0]}`: {inside(verdict.note)}",
                 fix=self.rewrite(module, node, row),

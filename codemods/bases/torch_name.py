@@ -141,7 +141,6 @@ class NameRule(Rule):
         shown = module.source(use.node)
         if verdict is None or verdict.row is None:
             yield self.finding(
-                module,
                 use.node,
                 f"the matrix has no row for `{shown}`, and Gaudi has no CUDA; check what the code "
                 "needs from it",
@@ -170,7 +169,7 @@ class NameRule(Rule):
             return
         if not target:
             yield self.finding(
-                module, use.node, f"`{shown}` {_verdict_words(verdict)}. {sentence(verdict.note)}",
+                use.node, f"`{shown}` {_verdict_words(verdict)}. {sentence(verdict.note)}",
                 row=part, code=code, safety="manual",
                 severity="error" if verdict.row.origin and verdict.status == "unsupported" else None,
             )  # fmt: skip
@@ -197,7 +196,6 @@ class NameRule(Rule):
         why = ", and is harmless without CUDA" if harmless else ""
         does = "call it where CUDA is" if fix else "it is not changed"
         return self.finding(
-            module,
             use.node,
             f"`{shown}` has no neutral name that each device supports{why}; {does}",
             fix=fix,
@@ -232,7 +230,6 @@ class NameRule(Rule):
         told = (agnostic(module) and known(module, target)[1]) or verdict
         note = f"; {inside(told.note)}" if told.status != "renamed" else ""
         return self.finding(
-            module,
             use.node,
             f"`{module.source(use.node)}` is for CUDA only; use `{target}`{note}"
             if agnostic(module)
@@ -280,11 +277,9 @@ class NameRule(Rule):
         message = f"`{module.source(use.node)}` does nothing on Gaudi. {sentence(note)}"
         statement = call_statement(module, use.node)
         if statement is None:
-            return self.finding(module, use.node, message, row=use.name, code=code, safety="manual")
+            return self.finding(use.node, message, row=use.name, code=code, safety="manual")
         fix = Rewrite("remove it", "safe", (Remove(statement),))
-        return self.finding(
-            module, use.node, message, fix=fix, row=use.name, code=code, severity="note"
-        )
+        return self.finding(use.node, message, fix=fix, row=use.name, code=code, severity="note")
 
 
 def _beside_nvidia(module: Module, node: ast.expr) -> bool:

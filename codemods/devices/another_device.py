@@ -41,7 +41,6 @@ class AnotherDevice(Rule):
                 option = isinstance(part, ast.Call) and part in group.options
                 shown = part.args[0] if option and isinstance(part, ast.Call) else part
                 yield self.finding(
-                    module,
                     shown,
                     f"`{module.source(shown)}` is for one device, which `torch.accelerator` covers; "
                     + ("it goes" if fix else "its check, option and branch can go"),

@@ -41,7 +41,6 @@ class Availability(NameRule):
         shown = module.source(use.node)
         if self._guards_nvidia(module, use):
             return self.finding(
-                module,
                 use.node,
                 f"`{shown}` guards code for NVIDIA hardware; it is not changed, and is False on Gaudi",
                 code="HPU109",
@@ -50,14 +49,13 @@ class Availability(NameRule):
         _, verdict = known(module, use.name)
         target = self.target(module, use)
         if verdict is None or not target:
-            return self.finding(module, use.node, f"`{shown}` has no known counterpart on Gaudi")
+            return self.finding(use.node, f"`{shown}` has no known counterpart on Gaudi")
         if agnostic(module) and (why := _only_cuda(module, use)):
-            return self.finding(module, use.node, f"`{shown}` is not changed: {why}", row=use.name)
+            return self.finding(use.node, f"`{shown}` is not changed: {why}", row=use.name)
         further = _chosen(module, use) if agnostic(module) else ()
         call = called(module, use.node)
         if agnostic(module) and call is not None and (changes := merged(module, call)):
             return self.finding(
-                module,
                 use.node,
                 f"`{shown}` guards nothing but moves, which do nothing on the CPU; the check can go",
                 fix=Rewrite("move always", "safe", changes, self.group(module, use), harmless=True),

@@ -74,7 +74,6 @@ class CudaCall(Rule):
             return
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` is replaced; after `hpushim migrate` the code calls `to` instead: replace that by hand",
                 safety="manual",
@@ -108,7 +107,6 @@ class CudaCall(Rule):
         first = method if method.endswith(".to") else f'"{method}"'
         text = f"{new}({first}, {quoted(module, 'hpu', node)})"
         return self.finding(
-            module,
             shown,
             f"`{module.source(shown)}` moves to CUDA, which does not exist on Gaudi; write `{text}`",
             fix=Rewrite("move with .to", answer.safety, (Replace(node, text), *needed)),
@@ -124,18 +122,17 @@ class CudaCall(Rule):
         claims = [*call.args[:1], *(k for k in call.keywords if k.arg == "device")]
         if is_own_move(module, call):
             return self.finding(
-                module, token, f"`{shown}` is a method of this project, and is not changed",
+                token, f"`{shown}` is a method of this project, and is not changed",
                 code="HPU011", safety="manual", node=call,
             )  # fmt: skip
         if not _is_plain(call):
             return self.finding(
-                module, token, f'the arguments of `{shown}` are not known here; use `.to("hpu", …)`',
+                token, f'the arguments of `{shown}` are not known here; use `.to("hpu", …)`',
                 row=answer.row, node=call, claims=claims,
             )  # fmt: skip
         sure = self._sure(module, receiver, call)
         safety: Safety = answer.safety if sure else "unsafe"
         return self.finding(
-            module,
             token,
             f'`{shown}` moves to CUDA, which does not exist on Gaudi; use `.to("hpu"{_and_more(module, call)})`'
             + ("" if sure else ", unless the object belongs to a class of this project"),

@@ -65,7 +65,6 @@ class DefaultDevice(Rule):
         if device is not None:
             changes.append(Remove(device))
         return self.finding(
-            module,
             call,
             f"`{module.source(call.func)}(…)` follows the default tensor type, which is not for Gaudi, and makes a "
             "CPU tensor; move it to the default device",
@@ -77,7 +76,6 @@ class DefaultDevice(Rule):
         devices = module.view(Devices)
         for site in devices.of_role(Role.DEFAULT):
             yield self.finding(
-                module,
                 site.node,
                 f"`{module.source(site.node)}` does not exist on Gaudi; set the default device `hpu` "
                 "for new tensors",
@@ -105,7 +103,7 @@ class DefaultDevice(Rule):
         statement = module.parent(call)
         types = {kind.name for kind in kinds}
         if len(types) != 1 or not isinstance(statement, ast.Expr):
-            return self.finding(module, call, message)
+            return self.finding(call, message)
         changes: list[Change] = [Rename(call.func, "torch.set_default_device")]
         for kind in kinds:
             changes.append(Replace(kind.node, quoted(module, "hpu" if kind.cuda else "cpu")))
@@ -114,7 +112,6 @@ class DefaultDevice(Rule):
             dtype, _ = torch(module, call, DTYPES[types.pop()])
             changes += [Insert(statement, f"{set_dtype}({dtype})"), *needed]
         return self.finding(
-            module,
             call,
             message,
             fix=Rewrite(

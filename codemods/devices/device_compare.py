@@ -67,7 +67,6 @@ class DeviceCompare(Rule):
         devices = module.view(Devices)
         for site in devices.of_role(Role.COMPARE):
             yield self.finding(
-                module,
                 site.node,
                 f"on Gaudi no device has the type `{module.source(site.node)}`; compare with `hpu`",
                 fix=Rewrite("compare with hpu", "safe", site.changes, devices.group(site.node)),
@@ -82,7 +81,6 @@ class DeviceCompare(Rule):
                 else ("is about", "since the device is compared as well")
             )
             yield self.finding(
-                module,
                 site.node,
                 f"`{module.source(site.owner)}` {does} code for NVIDIA hardware; it is not changed, {effect}",
                 code="HPU125",
@@ -92,7 +90,6 @@ class DeviceCompare(Rule):
 
         for site in devices.of_role(Role.SETTING):
             yield self.finding(
-                module,
                 site.node,
                 f"`{module.source(site.owner)}` {_NO_DEVICE[site.owner is site.node]}",
                 code="HPU125",
@@ -110,7 +107,6 @@ class DeviceCompare(Rule):
                     continue
                 fix = self._by_name(module, one)
                 yield self.finding(
-                    module,
                     one.node,
                     f"`{module.source(one.subjects[0])}` is compared as text that holds the name of a device, which is "
                     "`hpu` on Gaudi; adapt the comparison by hand",

@@ -67,12 +67,12 @@ class DeviceIndex(NameRule):
                 "not changed"
             )
             return self.finding(
-                module, use.node, message, row=part, code=code, safety="manual", claims=call.args
+                use.node, message, row=part, code=code, safety="manual", claims=call.args
             )
         target = self.target(module, use)
         if verdict is None or not target:
             message = f"`{module.source(use.node)}` has no counterpart on Gaudi"
-            return self.finding(module, use.node, message, code=code, claims=cards)
+            return self.finding(use.node, message, code=code, claims=cards)
         zeros = [zero(module, card) for card in cards if is_other_device_number(module, card)]
         return self.rename(module, use, code, target, "safe", verdict, zeros, cards)
 

@@ -55,7 +55,7 @@ class DeviceInfo(NameRule):
                 f"`{module.source(use.node)}` describes CUDA, which Gaudi does not have; its result "
                 "is only printed here"
             )
-            return [self.finding(module, use.node, said, row=part, code=code, severity="note", safety="manual")]  # fmt: skip
+            return [self.finding(use.node, said, row=part, code=code, severity="note", safety="manual")]  # fmt: skip
         if not use.below or use.below in _TAKEN_APART:
             return [self._answer(module, use, code)]
         return None
@@ -63,7 +63,6 @@ class DeviceInfo(NameRule):
     def _advice(self, module: Module, use: Name, code: str, told: ast.If) -> Found:
         """``if torch.cuda.get_device_capability()[0] < 7: logger.info(…)``: nothing else hangs on it."""
         return self.finding(
-            module,
             use.node,
             f"`{module.source(use.node)}` decides whether to print advice about NVIDIA GPUs, "
             "which does not apply to Gaudi",
@@ -99,7 +98,6 @@ class DeviceInfo(NameRule):
         """``get_device_properties(i).name``."""
         target, tail = _PROPERTIES[read.attr]
         return self.finding(
-            module,
             read,
             f"`{module.source(read)}` is `{target}{tail}` on Gaudi",
             fix=Rewrite(f"ask {target}", "safe", respell(module, read, target, tail)),
@@ -126,7 +124,6 @@ class DeviceInfo(NameRule):
             else:
                 changes += respell(module, read, *_PROPERTIES[read.attr])
         return self.finding(
-            module,
             use.node,
             f"`{module.source(use.node)}` returns the properties of an NVIDIA GPU; on Gaudi, read each "
             "property that the code uses with a call of its own, such as `torch.hpu.get_device_name()`",
@@ -139,7 +136,7 @@ class DeviceInfo(NameRule):
     def _later(self, module: Module, use: Name, code: str) -> Found:
         """``torch.cuda._lazy_call(f)``, which waits for CUDA and runs ``f`` then."""
         return self.finding(
-            module, use.node, f"`{module.source(use.node)}` defers its argument until CUDA starts, which never "
+            use.node, f"`{module.source(use.node)}` defers its argument until CUDA starts, which never "
                               "happens on Gaudi; call the function directly",
             row=use.name, code=code, safety="manual",
         )  # fmt: skip
@@ -151,7 +148,7 @@ class DeviceInfo(NameRule):
         part, verdict = known(module, use.name)
         note = inside(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
         return self.finding(
-            module, use.node, f"`{module.source(use.node)}` describes NVIDIA hardware: {note}",
+            use.node, f"`{module.source(use.node)}` describes NVIDIA hardware: {note}",
             row=part if verdict is not None else None, code=code, safety="manual", claims=claims or (),
         )  # fmt: skip
 

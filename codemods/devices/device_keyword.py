@@ -45,7 +45,6 @@ class DeviceKeyword(Rule):
         number = call.args[0]
         if is_device_number(module, number):
             yield self.finding(
-                module,
                 number,
                 f"`{module.source(call)}` selects a device by index; a process on Gaudi has one device, `hpu`",
                 fix=Rewrite("write hpu", "safe", (numbered(module, number),)),
@@ -62,7 +61,6 @@ class DeviceKeyword(Rule):
             and is_device_number(module, node.value)
         ):
             yield self.finding(
-                module,
                 node.value,
                 f"`{module.source(node)}` selects a device by index; a process on Gaudi has one "
                 "device, `hpu`",
@@ -74,7 +72,6 @@ class DeviceKeyword(Rule):
     def on_module(self, module: Module) -> Yield:
         for number in _handed(module):
             yield self.finding(
-                module,
                 number,
                 f"`{module.source(number)}` selects a device by index in a function or class of this project; "
                 "a process on Gaudi has one device, `hpu`",
@@ -84,7 +81,6 @@ class DeviceKeyword(Rule):
         devices = module.view(Devices)
         for site in devices.of_role(Role.ARGUMENT):
             yield self.finding(
-                module,
                 site.node,
                 f"`{module.source(site.node)}` does not exist on Gaudi; use `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),

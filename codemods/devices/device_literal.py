@@ -65,7 +65,6 @@ class DeviceLiteral(Rule):
             else ", the only device of a process"
         )
         return self.finding(
-            module,
             site.node,
             f"`{module.source(site.node)}` does not exist on Gaudi; use {word}{note}",
             fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
@@ -83,14 +82,13 @@ class DeviceLiteral(Rule):
         else:
             message = f"hpushim does not know whether `{shown}` is a device here, and leaves it; if it is, write `hpu`"
         return self.finding(
-            module, site.node, message,
+            site.node, message,
             code="HPU015", safety="manual", claims=site.claims,
         )  # fmt: skip
 
     def _collected(self, module: Module, collection: ast.expr, card: ast.expr) -> Found:
         """Several devices in one list: as many times the same device would be something else."""
         return self.finding(
-            module,
             card,
             f"`{module.source(card)}` is one of several devices in one process; Gaudi allows one "
             "device per process: start one process per device",
@@ -113,7 +111,6 @@ class DeviceLiteral(Rule):
         for index, site in seen.items():
             if index != "0":
                 yield self.finding(
-                    module,
                     site.node,
                     f"`{module.source(site.node)}` is a second device in one process; Gaudi allows one "
                     "device per process: start one process per device",
@@ -128,7 +125,6 @@ class DeviceLiteral(Rule):
             site = spelled_by(module, kind) if used else None
             if site is not None and site.changes:
                 yield self.finding(
-                    module,
                     node,
                     f"`{module.source(node)}` puts a number behind a device; a process on Gaudi has one device, "
                     f"so use `{module.source(kind)}` alone",
@@ -147,7 +143,6 @@ class DeviceLiteral(Rule):
             behind = f"{DEVICE}:"
             length = f"len({ACCELERATOR}) + 1" if shared(module) else str(len(behind))
             yield self.finding(
-                module,
                 cut,
                 f"`{module.source(cut)}` relies on the length of `cuda:`; `{behind}` has {len(behind)} "
                 "characters",

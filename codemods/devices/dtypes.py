@@ -91,7 +91,6 @@ class DeviceDtype(Rule):
                 fails = verdict.status == "unsupported"
                 stops = fails and _is_stop(module, node)
                 yield self.finding(
-                    module,
                     node,
                     f"`{shown}` {_HOW[fails, stops]}. {sentence(verdict.note)}",
                     row=part,
@@ -100,7 +99,6 @@ class DeviceDtype(Rule):
                 )
         else:
             yield self.finding(
-                module,
                 node,
                 f"`{shown}` shares CUDA memory with another library, which Gaudi cannot do; copy "
                 "through the CPU",
@@ -109,7 +107,6 @@ class DeviceDtype(Rule):
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         yield self.finding(
-            module,
             node,
             f"`.{node.attr}` is an address in Gaudi's memory, which code for CUDA or the CPU cannot read; give "
             "that code a CPU tensor",
@@ -129,7 +126,6 @@ class DeviceDtype(Rule):
             fails = answer.status == "unsupported"
             stops = fails and _is_stop(module, node.func.value)
             yield self.finding(
-                module,
                 node,
                 f"`.{method}()` {_HOW[fails, stops]}. {sentence(answer.note)}",
                 row=answer.row,
@@ -141,7 +137,6 @@ class DeviceDtype(Rule):
         if not (module.matches(_CARD) or is_in_module(module, node)) or asks(module, node):
             return
         yield self.finding(
-            module,
             node,
             f"Gaudi computes {shown} in 32-bit floating point; where you need more, compute on the CPU",
             row="torch.float64",

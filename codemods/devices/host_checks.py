@@ -30,7 +30,6 @@ class HostCheck(Rule):
             told.add(found)
             text = f"{module.operand(found.left)} in ({quoted(module, 'cpu')}, {quoted(module, DEVICE)})"
             yield self.finding(
-                module,
                 found,
                 f"`{module.source(found)}` sends Gaudi to `{module.source(kernel)}`, a CUDA kernel; "
                 "use the CPU's branch if it consists of torch operators",

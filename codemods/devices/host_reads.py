@@ -39,7 +39,6 @@ class HostRead(Rule):
     def _numpy(self, module: Module, func: ast.Attribute) -> Found:
         answer = ask(module, "torch.Tensor.numpy")
         return self.finding(
-            module,
             func,
             "the code computes in bfloat16 on Gaudi, which NumPy does not support; convert "
             "floating-point tensors with `.float()` before `.numpy()`",

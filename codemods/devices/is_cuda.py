@@ -43,7 +43,6 @@ class IsCuda(Rule):
             return  # the file gives objects of its own such an attribute
         answer = ask(module, "torch.Tensor.is_cuda")
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` is False for tensors on Gaudi; compare `.device.type` instead",
             fix=Rewrite("compare the device type", answer.safety, (_asked(module, node, parent),)),

@@ -67,7 +67,6 @@ class SparseTensor(Rule):
                     )
                 else:
                     yield self.finding(
-                        module,
                         node,
                         f"where `{module.source(node)}` is true, gradients are sparse, which Gaudi does not "
                         "support; keep it False on Gaudi",
@@ -78,5 +77,5 @@ class SparseTensor(Rule):
     def _told(self, module: Module, node: ast.AST, what: str) -> Found:
         """The finding; whether this tensor reaches the device is not for the text to say."""
         return self.finding(
-            module, node, f"{what}, which Gaudi does not support; use a dense tensor", row=_ROW
+            node, f"{what}, which Gaudi does not support; use a dense tensor", row=_ROW
         )

@@ -46,7 +46,6 @@ class ToDevice(Rule):
                 return  # hpu's number 0, whatever it is given to
             fix = Rewrite("write hpu", self._safety(module, node, func.value), (numbered(module, number),))  # fmt: skip
             yield self.finding(
-                module,
                 number,
                 f"`.to({module.source(number)})` selects a device by index; a process on Gaudi has "
                 "one device, `hpu`",
@@ -63,7 +62,6 @@ class ToDevice(Rule):
         if other is not None:
             shown = module.source(number)
             yield self.finding(
-                module,
                 number,
                 f"`.to({shown})` gets a device index or `{other}`; a process on Gaudi has one device: "
                 f"set `{shown}` to `hpu` where it is an index",
@@ -75,7 +73,6 @@ class ToDevice(Rule):
         devices = module.view(Devices)
         for site in devices.of_role(Role.TO):
             yield self.finding(
-                module,
                 site.node,
                 f"`.to({module.source(site.node)})` names a device that does not exist on Gaudi; use "
                 "`hpu`",

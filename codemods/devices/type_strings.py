@@ -41,7 +41,6 @@ class TypeText(Rule):
             return
         answer = ask(module, "torch.Tensor.type")
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does "
             f"not accept; write `.to({module.source(func.value)})` for `.type({module.source(node)})`",

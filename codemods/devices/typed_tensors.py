@@ -90,7 +90,6 @@ class TypedTensor(Rule):
         safety: Safety = "safe", group: str = "",
     ) -> Found:  # fmt: skip
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` is a CUDA tensor type, which Gaudi does not have; use the "
             f"device and `torch.{DTYPES[kind]}`{_WARNINGS.get(kind, '')}",

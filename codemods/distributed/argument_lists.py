@@ -42,7 +42,6 @@ class ArgumentList(Rule):
             whole = quoted.replace(value, new)
             change = Replace(node, chosen(module, node, whole) if shared(module) else Literal(text))
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` passes a setting for CUDA to a program; on Gaudi, pass `{new}`",
             fix=Rewrite(f"use {new}", "safe", (change,), f"arguments:{module.span(around).start}"),

@@ -60,7 +60,6 @@ class Average(Rule):
             return
         answer = ask(module, _AVERAGE[0])
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` is not supported by hccl. {sentence(answer.note)}",
             fix=None if agnostic(module) else _as_sum(module, node),
@@ -80,7 +79,6 @@ class Average(Rule):
             insert = Insert(statement, f"{sharded}.{_SUMMING}(True)")
             fix = Rewrite("sum and divide", "safe", (insert,))
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl lacks; "
             f"call `{_SUMMING}(True)` on the sharded module (torch 2.8)",

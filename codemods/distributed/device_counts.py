@@ -48,7 +48,6 @@ class DeviceCount(Rule):
             told.add(statement)
             what = "requires a multiple of" if _is_rest(scaled) else "scales with"
             yield self.finding(
-                module,
                 scaled,
                 f"`{module.source(scaled).splitlines()[0]}` {what} the number of devices. "
                 f"{sentence(answer.note)}",

@@ -60,7 +60,6 @@ class EnvVariable(Rule):
             yield from self._lazy(module, use)
         elif name == _CARDS and _given(module, use, reads=False) in _NO_CARDS:
             yield self.finding(
-                module,
                 node,
                 f"`{name}` hides no Gaudi device, so this no longer makes the program run on the CPU; choose the device `cpu` where it is chosen",
                 row=ask(module, name).row,
@@ -72,7 +71,6 @@ class EnvVariable(Rule):
                 change = retext(module, node, _MODULES)
                 fix = Rewrite(f"use {_MODULES}", "unsafe", (change,), _CARDS)
             yield self.finding(
-                module,
                 node,
                 f"Gaudi software does not read `{name}`; set `{_MODULES}` instead, which selects devices by "
                 f"module id (0 to 7 in a server)",
@@ -84,10 +82,10 @@ class EnvVariable(Rule):
             if _given(module, use) == _ON_GPU:
                 answer = ask(module, name)
                 text = f"`{name}`: {inside(answer.note)}"
-                yield self.finding(module, node, text, row=answer.row)
+                yield self.finding(node, text, row=answer.row)
         elif (row := module.matrix.unread(name)) is not None:
             text = f"Gaudi software does not read `{name}`: {inside(row.note)}"
-            yield self.finding(module, node, text, row=row.name)
+            yield self.finding(node, text, row=row.name)
 
     def _lazy(self, module: Module, use: ast.expr) -> Yield:
         """A mode that is set too late: the value is read when the bridge is loaded."""
@@ -105,7 +103,6 @@ class EnvVariable(Rule):
         ]
         if loaded:
             yield self.finding(
-                module,
                 use,
                 f"`{_LAZY}` is read when torch is imported, in line {loaded[0].lineno}; set it before "
                 "that line",
@@ -125,7 +122,6 @@ class EnvVariable(Rule):
             return
         new = wanted(module)
         yield self.finding(
-            module,
             given,
             f"`{_LAZY}` is {value} here; {module.target.mode} mode needs {new}",
             fix=Rewrite(f"set {_LAZY}={new}", "safe", (retext(module, given, new),)),

@@ -103,7 +103,6 @@ class DeviceIds(Rule):
             yield from self._mesh(module, call)
         elif names <= _SPREADING:
             yield self.finding(
-                module,
                 call.func,
                 f"`{module.source(call.func)}` uses several devices in one process; Gaudi allows one "
                 "device per process: use DistributedDataParallel",
@@ -158,7 +157,6 @@ class DeviceIds(Rule):
             gone = (*gone, *(Replace(each.value, "None") for each in spread))
         first = given[0] if given else None
         yield self.finding(
-            module,
             call.args[1] if first is None else first.keyword or first.value,
             "each process has one Gaudi device, so DDP does not accept `device_ids`; without them, DDP no "
             "longer moves inputs to the device: they must be there already",
@@ -181,7 +179,6 @@ class DeviceIds(Rule):
             return
         current, needed = torch(module, numbers[0], "accelerator.current_device_index")
         yield self.finding(
-            module,
             numbers[0],
             f"a process has one Gaudi device, of index 0, and DDP accepts no other number there; `{current}()` is "
             "the process's own device everywhere",
@@ -201,7 +198,6 @@ class DeviceIds(Rule):
             else "; on Gaudi neither moves inputs, so move each batch with `.to(device)`"
         )
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` has no effect with the one Gaudi device of a process; "
             f"use DistributedDataParallel for several devices{unseen}",
@@ -226,7 +222,6 @@ class DeviceIds(Rule):
                 bare = chosen(module, given, bare)
             change = Replace(given, bare)
             yield self.finding(
-                module,
                 given,
                 "the device of an FSDP process on Gaudi is `hpu` with index 0, whatever its rank",
                 fix=Rewrite("name the device", answer.safety, (change, *needed)),
@@ -248,7 +243,6 @@ class DeviceIds(Rule):
             if not gone:
                 return
         yield self.finding(
-            module,
             given[0].keyword or call,
             "`device_ids` of a barrier is an option of NCCL; remove it for hccl",
             fix=Rewrite("remove the device indices", answer.safety, gone),
@@ -263,7 +257,6 @@ class DeviceIds(Rule):
             return
         answer = ask(module, "torch.distributed.device_mesh.init_device_mesh")
         yield self.finding(
-            module,
             device,
             "a device mesh of type `cuda` finds no device on Gaudi; use `hpu`",
             fix=Rewrite("use hpu", "safe", (retext(module, device, DEVICE),)),

@@ -97,7 +97,7 @@ class Nccl(Rule):
                 f"`{module.source(node)}` is in an entry for CUDA, which is not "
                 f"changed; add an entry for `hpu` with `{new}`"
             )
-            yield self.finding(module, node, message, row=answer.row, code="HPU302")
+            yield self.finding(node, message, row=answer.row, code="HPU302")
             return
         changes: tuple[Change, ...] = (retext(module, node, new),)
         if agnostic(module):
@@ -113,7 +113,6 @@ class Nccl(Rule):
             changes, severity = (), "warning"
         fix = Rewrite("use hccl", answer.safety, changes, _GROUP)
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` does not exist on Gaudi; use `{new}`",
             fix=fix if answer.fixable and changes else None,
@@ -148,7 +147,6 @@ class Nccl(Rule):
                 new = f"{tools}.partial({asked}, {module.source(name)})"
                 changes = (Replace(call, new), Import("functools"))
             yield self.finding(
-                module,
                 call,
                 f"hccl has no counterpart of `{module.source(call)}`; use `is_backend_available` with "
                 "the backend's name",
@@ -170,7 +168,6 @@ class Nccl(Rule):
             if not changes:
                 return
         yield self.finding(
-            module,
             given,
             "`device_id` binds the process group to a CUDA device; hccl uses the device of the "
             "process",
@@ -186,7 +183,6 @@ class Nccl(Rule):
         if name in _BACKENDS:
             change = Replace(node, quoted(module, BACKEND))
             return self.finding(
-                module,
                 node,
                 f"`{shown}` does not exist on Gaudi; use `hccl`",
                 fix=Rewrite("use hccl", "safe", (change,), _GROUP),
@@ -194,10 +190,10 @@ class Nccl(Rule):
             )
         if name.startswith(_LIBRARY):
             text = f"`{shown}` calls NCCL directly; use `torch.distributed` with hccl"
-            return self.finding(module, node, text, row=ask(module, _LIBRARY).row, code="HPU314")
+            return self.finding(node, text, row=ask(module, _LIBRARY).row, code="HPU314")
         text = f"`{shown}` is a class of NCCL; hccl has no counterpart to configure"
         row = ask(module, "torch.distributed.ProcessGroupNCCL").row
-        return self.finding(module, node, text, row=row, code="HPU304")
+        return self.finding(node, text, row=row, code="HPU304")
 
     def _asked_for(self, module: Module, node: ast.expr, call: ast.Call) -> Found:
         """``is_nccl_available()``."""
@@ -206,7 +202,6 @@ class Nccl(Rule):
             name, needed = f"{module.operand(node.value)}.is_backend_available", ()
         change = Replace(call, f"{name}({quoted(module, BACKEND)})")
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}()` tests for NCCL; on Gaudi, test for hccl",
             fix=Rewrite("request hccl", "safe", (change, *needed), _GROUP),

@@ -38,7 +38,6 @@ class ScatteredBatch(Rule):
                 moves = tuple(called(part, f".to({where})") for part in left)
                 fix = Rewrite("move it here", "safe", moves)
             yield self.finding(
-                module,
                 call,
                 f"on Gaudi `{module.source(call.func)}`, a DataParallel or DDP wrapper, does not move {names} to its device; "
                 f"add `.to({where})` in this call",

@@ -39,7 +39,6 @@ class SharedMemory(Rule):
         on_card = _on_card(module, func.value)
         where = "" if on_card else ", if it is on the device"
         yield self.finding(
-            module,
             func,
             f"`{module.source(func)}` does not work on Gaudi{where}. {sentence(answer.note)}",
             row=answer.row,

@@ -47,7 +47,6 @@ class WorkerStart(Rule):
         self._told = True
         answer = ask(module, _ROW)
         yield self.finding(
-            module,
             call.func,
             f"`{module.source(call.func)}` starts its workers by fork. {sentence(answer.note)}",
             row=answer.row,

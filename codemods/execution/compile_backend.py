@@ -69,7 +69,6 @@ class CompileBackend(Rule):
         if handed is not None:
             if backend is None and module.target.mode != "lazy":
                 yield self.finding(
-                    module,
                     call.func,
                     f"the backend comes from `**{module.source(handed.value)}`, or is inductor, which "
                     f"does not support Gaudi; use `{COMPILER}`",
@@ -80,7 +79,6 @@ class CompileBackend(Rule):
         if backend is not None and module.constant(backend) not in _CUDA_BACKENDS:
             if module.target.mode != "lazy" and _is_chosen(module, backend):
                 yield self.finding(
-                    module,
                     backend,
                     f"the backend comes from `{module.source(backend)}`; on Gaudi, set it to `{COMPILER}`",
                     row=answer.row,
@@ -89,7 +87,6 @@ class CompileBackend(Rule):
             return
         if module.target.mode == "lazy":
             yield self.finding(
-                module,
                 call.func,
                 _LAZY,
                 fix=Rewrite("drop the compiler", safety or "safe", _uncompiled(module, call)),
@@ -97,7 +94,6 @@ class CompileBackend(Rule):
             )
             return
         yield self.finding(
-            module,
             call.func,
             _MESSAGE,
             fix=Rewrite(_TITLE, safety or answer.safety, (_with_backend(module, call, backend),)),
@@ -116,7 +112,6 @@ class CompileBackend(Rule):
             changes = tuple(c for k in given for c in kept_for_cuda(module, k.value, "None"))
         names = " and ".join(f"`{k.arg}`" for k in given)
         yield self.finding(
-            module,
             given[0],
             f"{names} is for inductor; `{COMPILER}` does not accept it",
             fix=Rewrite("drop it", answer.safety, changes),
@@ -134,7 +129,7 @@ class CompileBackend(Rule):
         lazy = module.target.mode == "lazy"
         if lazy:
             fix = Rewrite("drop the compiler", "safe", (Remove(node),))
-        yield self.finding(module, node, _LAZY if lazy else _MESSAGE, fix=fix, row=answer.row)
+        yield self.finding(node, _LAZY if lazy else _MESSAGE, fix=fix, row=answer.row)
 
 
 def _uncompiled(module: Module, call: ast.Call) -> tuple[Change, ...]:

@@ -48,7 +48,6 @@ class CompileModels(Rule):
                 continue
             if twice is not None:
                 yield self.finding(
-                    module,
                     model.at,
                     f"`{model.text}` is not compiled: line {twice.lineno} computes second-order "
                     "gradients, which torch.compile rejects; compile the other parts by hand",
@@ -59,7 +58,6 @@ class CompileModels(Rule):
                     yield self._wrap(module, model, place)
             else:
                 yield self.finding(
-                    module,
                     model.at,
                     f'`{model.text}` is trained without torch.compile: {model.reason}; call `{model.text}.compile(backend="{COMPILER}")` '
                     "on the device, before it is wrapped",
@@ -79,7 +77,6 @@ class CompileModels(Rule):
             why = " to a class of your own around it, since `compile` skips the code of torch's classes"
         what = text.rpartition(": ")[2]
         return self.finding(
-            module,
             place,
             f"without torch.compile, Gaudi runs `{model.text}` operator by operator; add `{what}`{why}",
             fix=None

@@ -68,7 +68,6 @@ class CpuTraining(Rule):
         if given is not None and module.constant(given) != "auto":
             if not isinstance(given, ast.Constant) and _may_be_auto(module, given):
                 yield self.finding(
-                    module,
                     given,
                     f'`accelerator={module.source(given)}`: with "auto" Lightning 2.5.6 and later, and Fabric, train on the CPU, '
                     f"and they know no hpu; pass {PLUGIN}.accelerator({module.source(given)}), which is Gaudi's on a Gaudi",
@@ -79,7 +78,6 @@ class CpuTraining(Rule):
             if _may_choose(module, argument(call, "trainer_defaults", 5)):
                 return
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` trains on the CPU (Lightning 2.5.6 and later do not detect "
                 f'hpu); pass trainer_defaults={{"accelerator": {PLUGIN}.accelerator_name()}}, and set '
@@ -89,7 +87,6 @@ class CpuTraining(Rule):
             )
         else:
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` trains on the CPU (Lightning 2.5.6 and later, and Fabric, "
                 f"do not detect hpu); pass accelerator={PLUGIN}.HPUAccelerator()",
@@ -107,7 +104,6 @@ class CpuTraining(Rule):
         backward = module.index.calls("backward")
         if backward and module.index.calls("step"):
             yield self.finding(
-                module,
                 backward[0],
                 f"`{module.source(backward[0])}` trains on the CPU: nothing moves the model to Gaudi; "
                 'move the model and each batch with `.to("hpu")`',

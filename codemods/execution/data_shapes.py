@@ -118,9 +118,7 @@ class DataShape(Rule):
         self, module: Module, node: ast.expr, what: str, row: str, fix: Rewrite | None = None
     ) -> Found:
         answer = ask(module, row)
-        return self.finding(
-            module, node, f"{what}. {sentence(answer.note)}", row=answer.row, fix=fix
-        )
+        return self.finding(node, f"{what}. {sentence(answer.note)}", row=answer.row, fix=fix)
 
 
 def _shown(module: Module, node: ast.AST) -> str:

@@ -47,7 +47,6 @@ class GraphBreaks(Rule):
             if test is not None:
                 self._told.add(test)
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node.func)}` in `forward` breaks the graph of torch.compile; move "
                 "it out of compiled code, or switch it off in training",
@@ -58,7 +57,6 @@ class GraphBreaks(Rule):
         """``self.lstm = nn.LSTM(…)``."""
         if module.target.mode == "compile" and called(module, node) is not None:
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` breaks the graph of torch.compile; set "
                 "`torch._dynamo.config.allow_rnn = True` to include it",
@@ -74,7 +72,6 @@ class GraphBreaks(Rule):
                 if test is not None and test not in self._told and _in_forward(module, call):
                     self._told.add(test)
                     yield self.finding(
-                        module,
                         test,
                         "a branch on a tensor's value breaks the graph of torch.compile; use `torch.where` "
                         "or `torch.cond`",

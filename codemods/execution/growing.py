@@ -43,7 +43,6 @@ class GrowingTensor(Rule):
             return
         answer = ask(module, _ROW)
         yield self.finding(
-            module,
             call,
             f"`{module.source(target)}` grows in each iteration. {sentence(answer.note)}",
             row=answer.row,
@@ -63,7 +62,6 @@ class GrowingTensor(Rule):
             return
         answer = ask(module, _GENERATE)
         yield self.finding(
-            module,
             node.func,
             f"`{module.source(node.func).splitlines()[-1].strip()}`: {inside(answer.note)}",
             row=answer.row,

@@ -49,7 +49,6 @@ class HabanaCore(Rule):
             and not loads_itself(module)
         ):
             yield self.finding(
-                module,
                 torch[0],
                 "the program does not import `habana_frameworks.torch.core`, which lazy mode and Gaudi "
                 "releases before 1.18 require; add the import",

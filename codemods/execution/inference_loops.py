@@ -78,7 +78,6 @@ class InferenceLoop(Rule):
                 continue  # or it is seen in the loop around this one
             told.update(part for part in walk(node) if isinstance(part, ast.Call))
             yield self.finding(
-                module,
                 call,
                 f"in lazy mode Gaudi only collects the operations of `{module.source(call.func)}` until the host reads a result; "
                 "if the loop around this call reads none, call `htcore.mark_step()` in each iteration",
@@ -87,7 +86,6 @@ class InferenceLoop(Rule):
     def _indexed(self, module: Module, index: ast.expr) -> Found:
         answer = ask(module, _COUNTED)
         return self.finding(
-            module,
             index,
             f"`{module.source(index).splitlines()[0]}` is different in each iteration of the loop. {sentence(answer.note)}",
             row=answer.row,

@@ -107,7 +107,6 @@ class InputSize(Rule):
             return
         answer = ask(module, _LAST)
         yield self.finding(
-            module,
             node,
             f"without `{_DROPS}=True`, the last batch of an epoch may be smaller. {sentence(answer.note)}",
             fix=Rewrite("drop the last batch", "unsafe", (add(call, f"{_DROPS}=True"),)),
@@ -124,7 +123,6 @@ class InputSize(Rule):
             trains = any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in walk(loop))  # fmt: skip
             answer = ask(module, _SIZE if trains else _EVALUATED)
             yield self.finding(
-                module,
                 part,
                 f"the last `{module.source(part)}` may be shorter. {sentence(answer.note)}",
                 row=answer.row,
@@ -146,7 +144,6 @@ class InputSize(Rule):
     def _longest(self, module: Module, node: ast.AST) -> Yield:
         answer = ask(module, _LONGEST)
         yield self.finding(
-            module,
             node,
             f"`{module.source(node).splitlines()[0]}` pads each batch to its longest sample. {sentence(answer.note)}",
             row=answer.row,
@@ -158,7 +155,6 @@ class InputSize(Rule):
         if random is not None:
             answer = ask(module, _SIZE)
             yield self.finding(
-                module,
                 call,
                 f"`{module.source(random).splitlines()[0]}` changes the input size in each step. "
                 f"{sentence(answer.note)}",
@@ -178,7 +174,6 @@ class InputSize(Rule):
             answer = ask(module, _EVALUATED)
             shown = module.source(call.func)
             yield self.finding(
-                module,
                 call.func,
                 f"the last batch of `{shown}` may be smaller. {sentence(answer.note)}",
                 row=answer.row,
@@ -190,7 +185,6 @@ class InputSize(Rule):
         change = add(call, "drop_last=True") if said is None else Replace(said, "True")
         fix = Rewrite("drop the last batch", "unsafe", (change,))
         yield self.finding(
-            module,
             call.func,
             f"without `drop_last=True`, the last batch of `{module.source(call.func)}` may be "
             f"smaller. {sentence(answer.note)}",

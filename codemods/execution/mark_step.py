@@ -55,7 +55,6 @@ class MarkStep(Rule):
             if loads_itself(module):
                 stay = []
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` has no effect in {module.target.mode} mode; remove it",
                 fix=Rewrite("remove the mark", "unsafe", (Remove(statement), *stay), harmless=True),
@@ -76,7 +75,6 @@ class MarkStep(Rule):
         func = module.source(site.call.func)
         changes = _changes(module, site.statement, f"{name}.mark_step()")
         return self.finding(
-            module,
             site.call.func,
             f"in lazy mode (PT_HPU_LAZY_MODE=1), Gaudi runs `{func}` at the next `mark_step()`; "
             f"add `{name}.mark_step()`, which has no effect in eager mode",

@@ -77,7 +77,6 @@ class StepRead(Rule):
         for node, row in sorted(self._reads.values(), key=lambda read: module.span(read[0])):
             answer = ask(module, row)
             yield self.finding(
-                module,
                 node,
                 f"`{_shown(module, node)}` reads a tensor's value in every step. {sentence(answer.note)}",
                 row=answer.row,

@@ -26,7 +26,6 @@ class XlaBranch(Rule):
         for test in tests:
             found = next(part for part in walk(test) if _is_of_xla(module, part))
             yield self.finding(
-                module,
                 found,
                 f"`{module.source(found)}` selects code for XLA devices; its static shapes and fewer "
                 "host reads may help on Gaudi too: decide whether Gaudi takes this branch",

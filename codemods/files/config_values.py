@@ -75,7 +75,7 @@ class ConfigValues(TextRule):
                 yield self._half(document, entry, HALF[value])
             elif (row := attention(document, key, value)) is not None:
                 fix = Fix(f"use {row.target}", "unsafe", (document.rewrite(entry, row.target),))
-                yield self.finding(document, entry.span, f"`{entry.dotted}`: {inside(row.note)}", fix=fix, row=row.name)  # fmt: skip
+                yield self.finding(entry.span, f"`{entry.dotted}`: {inside(row.note)}", fix=fix, row=row.name)  # fmt: skip
             elif key == "accelerator" and value in (*_ACCELERATORS, "auto"):
                 yield from self._accelerator(document, entry)
         elif value is True and key in ("fp16", "use_fp16"):
@@ -84,14 +84,13 @@ class ConfigValues(TextRule):
             yield self._block(document, entry)
         elif value == 16 and not isinstance(value, bool) and key == "precision":
             text = "`precision: 16` selects float16; use bfloat16 on Gaudi (`bf16-mixed`)"
-            yield self.finding(document, entry.span, text, code="HPU802")
+            yield self.finding(entry.span, text, code="HPU802")
 
     def _device(self, document: Document, entry: Entry, new: str) -> Finding:
         sure = holds_device(entry.name, str(entry.value), document.project)
         safety: Safety = "safe" if sure else "unsafe"
         answer = ask(document, "cuda", safety)
         return self.finding(
-            document,
             entry.span,
             f"`{entry.dotted}` names a CUDA device, which Gaudi does not have; use `{new}`",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
@@ -103,7 +102,6 @@ class ConfigValues(TextRule):
         new = on_gaudi(value.lower())
         answer = ask(document, "nccl", safety)
         return self.finding(
-            document,
             entry.span,
             f"`{entry.dotted}` names NVIDIA's backend; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
@@ -116,7 +114,6 @@ class ConfigValues(TextRule):
             return  # in a list of packages
         answer = ask(document, "apex")
         yield self.finding(
-            document,
             entry.span,
             f"`{entry.name}` requires apex. {sentence(answer.note)}",
             row=answer.row,
@@ -130,7 +127,6 @@ class ConfigValues(TextRule):
         if row is None or not (counted or entry.path[-1] == 0):
             return
         yield self.finding(
-            document,
             entry.span,
             f"`{entry.name}` makes Lightning look for NVIDIA GPUs: "
             f"{inside(judge(document, row).note)}",
@@ -150,7 +146,6 @@ class ConfigValues(TextRule):
         if entry.value == "auto":
             if fix is None:
                 yield self.finding(
-                    document,
                     entry.span,
                     f"`accelerator: auto` trains on the CPU with Lightning 2.5.6 and later; {text}",
                     row=row.name if row is not None else None,
@@ -158,7 +153,6 @@ class ConfigValues(TextRule):
                 )
             return
         yield self.finding(
-            document,
             entry.span,
             f"`accelerator: {entry.value}` requires an NVIDIA GPU; {text}",
             fix=fix,
@@ -173,7 +167,6 @@ class ConfigValues(TextRule):
         if rejects(entry.name, new, document.project):
             fix, text = None, f"; this project's option does not take `{new}`"
         return self.finding(
-            document,
             entry.span,
             f"`{entry.dotted}` selects float16; use bfloat16 on Gaudi{text}",
             fix=fix,
@@ -183,7 +176,6 @@ class ConfigValues(TextRule):
 
     def _block(self, document: Document, entry: Entry) -> Finding:
         return self.finding(
-            document,
             entry.span,
             "`fp16.enabled` trains in float16 with loss scaling; use `bf16.enabled` on Gaudi",
             fix=_block(document, entry),
@@ -195,7 +187,7 @@ class ConfigValues(TextRule):
         """``fp16: {loss_scale: 512}``, with which mmcv trains in float16."""
         text = f"`{entry.dotted}` trains in float16 with loss scaling; use bfloat16 on Gaudi"
         row = ask(document, "torch.float16").row
-        return self.finding(document, key, text, row=row, code="HPU802")
+        return self.finding(key, text, row=row, code="HPU802")
 
     def _named(self, document: Document, entry: Entry) -> Iterator[Finding]:
         """``distributed_type: MULTI_GPU`` and other settings that the matrix knows by key and value."""
@@ -204,7 +196,6 @@ class ConfigValues(TextRule):
             return
         new = row.target.partition(": ")[2]
         yield self.finding(
-            document,
             entry.span,
             f"`{row.name}` has the counterpart `{new}` on Gaudi",
             fix=Fix(f"use {new}", "safe", (document.rewrite(entry, new),)),
@@ -222,7 +213,6 @@ class ConfigValues(TextRule):
         if entry.key is not None and not taken:
             fix = Fix("use bfloat16", "unsafe", (_rename(document, entry.key, entry.name, new),))
         return self.finding(
-            document,
             entry.key or entry.span,
             f"`{entry.dotted}` trains in float16; use bfloat16 on Gaudi",
             fix=fix,

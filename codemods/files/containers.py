@@ -83,18 +83,11 @@ class Containers(TextRule):
                     fix = Fix(f"use {new}", "safe", (document.replace(assignment.name_span, new),))
                     text = f"`{assignment.name}` is for NVIDIA's container runtime; Gaudi's runtime reads `{new}`"
                     yield self.finding(
-                        document,
-                        assignment.name_span,
-                        text,
-                        fix=fix,
-                        row=visible.row,
-                        code="HPU811",
+                        assignment.name_span, text, fix=fix, row=visible.row, code="HPU811"
                     )
                 elif assignment.name == _CAPABILITIES:
                     text = f"Gaudi's container runtime does not read `{_CAPABILITIES}`; remove it"
-                    yield self.finding(
-                        document, assignment.name_span, text, code="HPU811", severity="note"
-                    )
+                    yield self.finding(assignment.name_span, text, code="HPU811", severity="note")
                 elif (
                     instruction.keyword == "ARG"
                     and assignment.value is not None
@@ -105,7 +98,6 @@ class Containers(TextRule):
     def _image(self, document: Document, where: Span, image: str) -> Finding:
         answer = ask(document, _NVIDIA_IMAGE)
         return self.finding(
-            document,
             where,
             f"`{image}` has no Gaudi software; use {_filled(document, answer.target)}",
             row=answer.row,
@@ -120,7 +112,6 @@ class Containers(TextRule):
             key = document.source(entry.key).replace(name, answer.target)
             more = "" if _has_huge_pages(document, entry) else f", beside `{_HUGE_PAGES}`"
             yield self.finding(
-                document,
                 entry.key,
                 f"`{name}` is NVIDIA's resource; use the resource of Gaudi's device plugin, `{answer.target}`{more}",
                 fix=Fix(f"request {answer.target}", "unsafe", (document.replace(entry.key, key),)),
@@ -129,7 +120,6 @@ class Containers(TextRule):
             )
         elif entry.value == "nvidia" and name in ("runtime", "runtimeClassName"):
             yield self.finding(
-                document,
                 entry.span,
                 "`runtime: nvidia` gives a container NVIDIA GPUs; use the runtime `habana` for Gaudi",
                 fix=Fix("use the habana runtime", "unsafe", (document.rewrite(entry, "habana"),)),
@@ -137,13 +127,12 @@ class Containers(TextRule):
             )
         elif entry.value == "nvidia" and name == "driver":
             text = "`driver: nvidia` reserves NVIDIA GPUs; use `runtime: habana` for Gaudi"
-            yield self.finding(document, entry.span, text, code="HPU811")
+            yield self.finding(entry.span, text, code="HPU811")
         elif name == "gpus" and entry.path[0] == "services" and entry.key is not None:
             yield self._compose_cards(document, entry, entry.key)
         elif (place := _named(document, entry, _VISIBLE)) is not None:
             visible = ask(document, _VISIBLE)
             yield self.finding(
-                document,
                 place,
                 f"`{_VISIBLE}` is for NVIDIA's container runtime; Gaudi's runtime reads `{visible.target}`",
                 fix=Fix(
@@ -154,13 +143,13 @@ class Containers(TextRule):
             )
         elif (place := _named(document, entry, _CAPABILITIES)) is not None:
             text = f"Gaudi's container runtime does not read `{_CAPABILITIES}`; remove it"
-            yield self.finding(document, place, text, code="HPU811", severity="note")
+            yield self.finding(place, text, code="HPU811", severity="note")
         elif (place := _label(document, entry)) is not None:
             text = (
                 f"only nodes with NVIDIA GPUs have `{document.source(place)}`; select nodes with "
                 "Gaudi instead"
             )
-            yield self.finding(document, place, text, code="HPU812")
+            yield self.finding(place, text, code="HPU812")
         elif name == "image" and isinstance(entry.value, str) and _IMAGE.search(entry.value):
             yield self._image(document, entry.span, entry.value)
 
@@ -172,7 +161,6 @@ class Containers(TextRule):
             edit = document.replace(Span(key.start, entry.span.end), "runtime: habana")
             fix = Fix("use the habana runtime", "unsafe", (edit,))
         return self.finding(
-            document,
             key,
             "`gpus` gives a container NVIDIA GPUs; use `runtime: habana` and "
             "`HABANA_VISIBLE_DEVICES` for Gaudi",
@@ -197,7 +185,6 @@ class Containers(TextRule):
             ):
                 answer = ask(document, "docker run --gpus")
                 yield self.finding(
-                    document,
                     word.span,
                     f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` gives the container NVIDIA GPUs; for Gaudi, use "
                     "`--runtime=habana -e HABANA_VISIBLE_DEVICES=all --cap-add=sys_nice --net=host --ipc=host`",

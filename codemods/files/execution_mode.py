@@ -77,7 +77,6 @@ class ExecutionMode(TextRule):
         if at is not None:
             fix = Fix(f"set {VARIABLE}={new}", "safe", (document.replace(at, new),))
         return self.finding(
-            document,
             where,
             f"`{VARIABLE}` is {value} here; {document.target.mode} mode needs {new}",
             fix=fix,

@@ -71,7 +71,7 @@ class LeftOverValue(TextRule):
                 message, row, severity = explained(
                     document, found.kind, found.text, shown, "in this file"
                 )
-                yield self.finding(document, span, message, row=row, severity=severity)
+                yield self.finding(span, message, row=row, severity=severity)
 
     def _places(self, document: Document) -> Iterator[tuple[Span, CudaWord]]:
         if document.kind in _DATA:

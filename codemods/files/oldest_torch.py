@@ -61,7 +61,7 @@ class OldestTorch(TextRule):
                 and writes_cuda(document)
             ):
                 text = f"`{entry.value}` allows a Python for which torch {FIRST} has no release; raise it with torch"
-                yield self.finding(document, entry.span, text, severity="note")
+                yield self.finding(entry.span, text, severity="note")
             listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
             found = _TORCH.fullmatch(str(entry.value)) if listed else None
             judged = lacks_accelerator(found["allowed"]) if found is not None else None
@@ -87,7 +87,7 @@ class OldestTorch(TextRule):
             for word in instruction.words if instruction.keyword == "FROM" else ():
                 if is_old_image(word.text):
                     text = f"`{word.text}` has a torch before {FIRST}, which lacks `torch.accelerator`; take a later image"
-                    yield self.finding(document, word.span, text)
+                    yield self.finding(word.span, text)
 
     def _said(self, document: Document) -> Iterator[Finding]:
         """The first mention of an older torch; one finding is enough for a document."""
@@ -96,7 +96,7 @@ class OldestTorch(TextRule):
                 start = len(document.text[: found.start()].encode())
                 span = Span(start, start + len(found[0].encode()))
                 text = f"`{found[0].strip()}` in this text is before torch {FIRST}, which `torch.accelerator` needs"
-                yield self.finding(document, span, text, severity="note")
+                yield self.finding(span, text, severity="note")
                 return
 
     def _told(self, document: Document, span: Span, message: str, edit: Edit | None) -> Finding:

@@ -46,7 +46,7 @@ class RayCluster(TextRule):
                 yield self._found(document, where, f"`{option}` counts GPUs, and Ray does not count a Gaudi as one; {_OPTIONS[option]}")  # fmt: skip
 
     def _found(self, document: Document, where: Span, told: str) -> Finding:
-        return self.finding(document, where, told, row=ask(document, _ROW).row)
+        return self.finding(where, told, row=ask(document, _ROW).row)
 
 
 def _asked(command: Command) -> Iterator[tuple[str, Span]]:

@@ -95,7 +95,7 @@ class RequirementsPins(TextRule):
                 text = (
                     f"`{entry.value}` has CUDA builds, which would replace Gaudi's torch; remove it"
                 )
-                yield self.finding(document, entry.span, text, row=ask(document, "torch").row)
+                yield self.finding(entry.span, text, row=ask(document, "torch").row)
             elif pinned is not None and not _CONDA.search(entry.value):
                 yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
             elif (bounded := _BOUNDED.fullmatch(entry.value)) and leaves_out_gaudis(
@@ -104,7 +104,6 @@ class RequirementsPins(TextRule):
                 yield self._pinned(document, entry.span, bounded["name"], bounded["version"])
             elif _CONDA.search(entry.value):
                 yield self.finding(
-                    document,
                     entry.span,
                     f"`{entry.value}` installs CUDA, which Gaudi does not use and which may replace its "
                     "torch; remove it",
@@ -123,7 +122,7 @@ class RequirementsPins(TextRule):
             if told is not None:
                 note, row, _ = told
                 text = f"`{item.name}`: {note}"
-                yield self.finding(document, span, text, row=row, code="HPU815")
+                yield self.finding(span, text, row=row, code="HPU815")
 
     def _installed(self, document: Document, command: Command) -> Iterator[Finding]:
         """``pip install torch --index-url …/whl/cu118``, ``conda install pytorch cudatoolkit=11.1``."""
@@ -146,13 +145,13 @@ class RequirementsPins(TextRule):
                 text = (
                     f"`{word.text}` has CUDA builds, which would replace Gaudi's torch; remove it"
                 )
-                yield self.finding(document, word.span, text, row=ask(document, "torch").row)
+                yield self.finding(word.span, text, row=ask(document, "torch").row)
             elif pinned and _CUDA_BUILD.search(pinned["asked"]):
                 text = (
                     f"`{word.text}` is a CUDA build and would replace Gaudi's; use the one in the Gaudi "
                     "image"
                 )
-                yield self.finding(document, word.span, text, row=ask(document, "torch").row)
+                yield self.finding(word.span, text, row=ask(document, "torch").row)
             elif pinned:
                 yield self._pinned(document, word.span, pinned["name"], pinned["asked"])
             elif _CONDA.search(word.text):
@@ -161,13 +160,7 @@ class RequirementsPins(TextRule):
                     "torch; remove it"
                 )
                 row = ask(document, "torch").row
-                yield self.finding(
-                    document,
-                    word.span,
-                    text,
-                    row=row,
-                    code="HPU816",
-                )
+                yield self.finding(word.span, text, row=row, code="HPU816")
             elif not word.text.startswith("-"):
                 yield from self._asked(document, word.text, word.span)
 
@@ -176,9 +169,7 @@ class RequirementsPins(TextRule):
         for word in words:
             if _IN_SYSTEM.fullmatch(word.text) or _CONDA.search(word.text):
                 text = f"`{word.text}` installs CUDA, which Gaudi does not use; remove it"
-                yield self.finding(
-                    document, word.span, text, row=ask(document, "torch").row, code="HPU816"
-                )
+                yield self.finding(word.span, text, row=ask(document, "torch").row, code="HPU816")
 
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
         if _VENDORS.search(item.value):
@@ -186,12 +177,12 @@ class RequirementsPins(TextRule):
         elif _CUDA_INDEX.search(item.value):
             fix = Fix("drop the index", "safe", (document.replace(item.line, ""),))
             text = f"`{item.value}` has CUDA builds, which would replace Gaudi's torch; remove it"
-            yield self.finding(document, item.span, text, fix=fix, row=ask(document, "torch").row)
+            yield self.finding(item.span, text, fix=fix, row=ask(document, "torch").row)
 
     def _vendors(self, document: Document, span: Span, written: str) -> Finding:
         text = f"`{written}` has packages for NVIDIA GPUs, which Gaudi does not use; remove it"
         row = ask(document, "torch").row
-        return self.finding(document, span, text, row=row, code="HPU816")
+        return self.finding(span, text, row=row, code="HPU816")
 
     def _torch(self, document: Document, item: Requirement) -> Iterator[Finding]:
         row = ask(document, "torch").row
@@ -201,20 +192,16 @@ class RequirementsPins(TextRule):
                 f"`{item.name}{item.specifier}` is a CUDA build and would replace Gaudi's; use the "
                 "one in the Gaudi image"
             )
-            yield self.finding(document, item.span, text, fix=fix, row=row)
+            yield self.finding(item.span, text, fix=fix, row=row)
         elif item.url and re.search(r"cu\d+|[+/]cu\$", item.url):
             text = f"`{item.name}` comes from a CUDA build; use the one in the Gaudi image"
-            yield self.finding(document, item.span, text, row=row)
+            yield self.finding(item.span, text, row=row)
         elif leaves_out_gaudis(item.name, item.specifier):
             yield self._pinned(document, item.span, item.name, item.specifier)
 
     def _pinned(self, document: Document, span: Span, name: str, asked: str) -> Finding:
         return self.finding(
-            document,
-            span,
-            replaces_torch(f"{name}{asked}"),
-            row=ask(document, "torch").row,
-            code="HPU817",
+            span, replaces_torch(f"{name}{asked}"), row=ask(document, "torch").row, code="HPU817"
         )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
@@ -225,7 +212,6 @@ class RequirementsPins(TextRule):
         start = Span(item.line.start, item.line.start)
         fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
         yield self.finding(
-            document,
             item.name_span or item.span,
             f"`{item.name}`: {note}",
             fix=fix if useless else None,  # what works in part is still needed

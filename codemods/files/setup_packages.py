@@ -50,9 +50,9 @@ class SetupPackages(Rule):
                     yield from self._too_old(module, text, item)
                 elif item.name in TORCH and leaves_out_gaudis(item.name, item.specifier):
                     row = ask(module, "torch").row
-                    yield self.finding(module, text, replaces_torch(written), row=row)
+                    yield self.finding(text, replaces_torch(written), row=row)
                 elif item.name and not item.option and (told := said(module, item.name)):
-                    yield self.finding(module, text, f"`{item.name}`: {told[0]}", row=told[1])
+                    yield self.finding(text, f"`{item.name}`: {told[0]}", row=told[1])
 
     def _too_old(self, module: Module, text: ast.Constant, item: Requirement) -> Yield:
         """Code for every accelerator needs a torch that has ``torch.accelerator``; other packages may be for any device."""
@@ -62,7 +62,7 @@ class SetupPackages(Rule):
             whole = new and text.value in (item.name, f"{item.name}{item.specifier}")
             whole = whole and writes_cuda(module) and not module.holds("CUDAExtension")
             fix = Rewrite("require the first release with it", "safe", (retext(module, text, f"torch{new}"),))  # fmt: skip
-            yield self.finding(module, text, message, fix=fix if whole else None)
+            yield self.finding(text, message, fix=fix if whole else None)
 
 
 def _texts(module: Module, node: ast.expr) -> Iterator[ast.Constant]:

@@ -106,7 +106,6 @@ class ShellCommands(TextRule):
             if parts or named:
                 shown = named[0].name if named else document.text_at(parts[0].span)
                 yield self.finding(
-                    document,
                     command.span,
                     f"`{shown}` makes this a command for NVIDIA GPUs; add the one for Gaudi beside it",
                     code="HPU822",
@@ -129,7 +128,6 @@ class ShellCommands(TextRule):
             notes = []  # they go with the first place
             fix = Fix(f"use {_MODULES}", safety, tuple(edits), _CARDS)
             yield self.finding(
-                document,
                 place,
                 f"Gaudi software does not read `{_CARDS}`; set `{_MODULES}` instead, which selects devices by "
                 f"module id (0 to 7 in a server)",
@@ -144,19 +142,13 @@ class ShellCommands(TextRule):
                 answer = ask(document, assignment.name)
                 if answer.target:
                     text += f"; the nearest counterpart is `{answer.target}`"
-                yield self.finding(
-                    document,
-                    assignment.name_span,
-                    text,
-                    row=answer.row,
-                    code="HPU807",
-                )
+                yield self.finding(assignment.name_span, text, row=answer.row, code="HPU807")
             elif (
                 assignment.name in _GRAPHICS and assignment.value and assignment.value.text == "egl"
             ):
                 answer = ask(document, assignment.name)
                 text = f"`{assignment.name}`: {inside(answer.note)}"
-                yield self.finding(document, assignment.span, text, row=answer.row, code="HPU807")
+                yield self.finding(assignment.span, text, row=answer.row, code="HPU807")
             elif _PATHS.search(assignment.name) or _is_toolkit(assignment):
                 yield self._path(document, assignment)
         for instruction in document.instructions:
@@ -169,7 +161,7 @@ class ShellCommands(TextRule):
         text = (
             f"`{assignment.name}` points to the CUDA toolkit, which Gaudi does not use; remove it"
         )
-        return self.finding(document, assignment.span, text, code="HPU805")
+        return self.finding(assignment.span, text, code="HPU805")
 
     # -- commands ---------------------------------------------------------------------------
 
@@ -180,7 +172,6 @@ class ShellCommands(TextRule):
         elif program in _NVIDIA_ONLY:
             answer = ask(document, program)
             yield self.finding(
-                document,
                 command.words[0].span,
                 f"`{program}` works on NVIDIA GPUs only; {inside(answer.note) or 'remove it'}",
                 row=answer.row,
@@ -212,7 +203,6 @@ class ShellCommands(TextRule):
             elif not option.text.startswith("--format="):
                 safety = "unsafe"
         return self.finding(
-            document,
             where,
             f"`{command.program}` shows NVIDIA GPUs only; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", safety, tuple(edits)),
@@ -230,7 +220,7 @@ class ShellCommands(TextRule):
                 yield self._precision(document, word, option, value, half)
             elif (row := attention(document, option, value)) is not None and word.constant:
                 fix = Fix(f"use {row.target}", "unsafe", (revalue(document, word, value, row.target),))  # fmt: skip
-                yield self.finding(document, word.span, f"`{option} {value}`: {inside(row.note)}", fix=fix, row=row.name, code="HPU806")  # fmt: skip
+                yield self.finding(word.span, f"`{option} {value}`: {inside(row.note)}", fix=fix, row=row.name, code="HPU806")  # fmt: skip
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
                 yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
 
@@ -243,10 +233,10 @@ class ShellCommands(TextRule):
                 f"`{word.text}` is an option of this project and keeps its name; if `migrate` rewrites "
                 "the code that reads it, it selects bfloat16"
             )
-            return self.finding(document, word.span, text, code="HPU806", severity="note")
+            return self.finding(word.span, text, code="HPU806", severity="note")
         assert word.inner is not None
         fix = Fix("use bfloat16", "unsafe", (document.replace(word.inner, new),))
-        return self.finding(document, word.span, text, fix=fix, code="HPU806")
+        return self.finding(word.span, text, fix=fix, code="HPU806")
 
     def _precision(
         self, document: Document, word: Word, option: str, value: str, new: str
@@ -256,7 +246,6 @@ class ShellCommands(TextRule):
         if rejects(option, new, document.project):
             fix, text = None, f"; this project's option does not take `{new}`"
         return self.finding(
-            document,
             word.span,
             f"`{option} {value}` selects float16; use bfloat16 on Gaudi{text}",
             fix=fix,
@@ -269,7 +258,6 @@ class ShellCommands(TextRule):
         notes = in_comments(document, value, range(above, above + 1)) if document.kind in _COMMENTED else []  # fmt: skip
         edits = (revalue(document, word, value, new), *(document.replace(each, new) for each in notes))  # fmt: skip
         return self.finding(
-            document,
             word.span,
             f"`{option} {value}` selects CUDA; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", "safe", edits),
@@ -292,7 +280,6 @@ class ShellCommands(TextRule):
             if at is not None and trains(command):
                 edit = line_before(document, at, f"{sets} {_LAZY}={value}")
                 yield self.finding(
-                    document,
                     command.words[0].span,
                     f"`{_LAZY}` is not set, and its default differs between releases and libraries; set it to `{value}`, for {mode} mode",
                     fix=Fix(f"set {_LAZY}={value}", "safe", (edit,)),

@@ -54,7 +54,7 @@ class SlurmResources(TextRule):
                 told = _told(
                     f"{entry.name}: {entry.value}", "--" + entry.name.removeprefix("slurm_")
                 )
-                yield self.finding(document, entry.span, told, row=ask(document, "--gres=gpu").row)
+                yield self.finding(entry.span, told, row=ask(document, "--gres=gpu").row)
 
     def _words(self, document: Document, words: list[tuple[str, Span]]) -> Iterator[Finding]:
         for number, (text, where) in enumerate(words):
@@ -68,9 +68,7 @@ class SlurmResources(TextRule):
                 value = words[number + 1][0]
             if option.startswith(_NAMED) and not re.search(r"(?:^|[,/])gpu\b", value):
                 continue
-            yield self.finding(
-                document, where, _told(text, option), row=ask(document, "--gres=gpu").row
-            )
+            yield self.finding(where, _told(text, option), row=ask(document, "--gres=gpu").row)
 
 
 def _options(command: Command) -> list[tuple[str, Span]]:

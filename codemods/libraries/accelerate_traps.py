@@ -73,12 +73,7 @@ class AccelerateTrap(Rule):
     def _told(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)
         assert found is not None, row
-        return self.finding(
-            module,
-            node,
-            f"`{what}`: {inside(found.note)}",
-            row=row,
-        )
+        return self.finding(node, f"`{what}`: {inside(found.note)}", row=row)
 
 
 def _on_sagemaker(module: Module) -> bool:

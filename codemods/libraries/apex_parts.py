@@ -97,7 +97,6 @@ class ApexPart(RowNameRule):
         self._demands.add(stop)
         answer = ask(module, _PACKAGES[found[1].lower()])
         yield self.finding(
-            module,
             stop,
             f"the program stops here on Gaudi if this line is reached, because `{found[1].lower()}` is missing: {inside(answer.note)}",
             row=answer.row,

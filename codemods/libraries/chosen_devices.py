@@ -88,7 +88,6 @@ class ChosenDevice(Rule):
         )
         unmarked = row == _SETTINGS and module.target.mode == "lazy"  # its trainer marks no step
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` selects the device by itself: {said}",
             row=answer.row,
@@ -102,7 +101,6 @@ class ChosenDevice(Rule):
             needed = torch(module, call, "device")[1]
             fix = Rewrite("name the device", "safe", (Replace(call, new), *needed))
         return self.finding(
-            module,
             call.func,
             f"`{module.source(call.func)}` selects the device by itself: {inside(answer.note)}",
             fix=fix,

@@ -66,7 +66,6 @@ class FrameworkLimit(RowNameRule):
         assert found is not None, row
         verdict = judge(module, found)
         return self.finding(
-            module,
             node,
             f"{what}: {inside(verdict.note)}",
             row=row,

@@ -179,7 +179,6 @@ class Library(RowRule):
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
             severity, said = "note", f"{said}; this code passes a device"
         yield self.finding(
-            module,
             alias,
             said,
             row=row.name,
@@ -204,7 +203,6 @@ class Library(RowRule):
             yield from self._quantised(module, node)
         elif module.constant(node.value) in _FLASH:
             yield self.finding(
-                module,
                 node.value,
                 f"`{module.constant(node.value)}` needs a CUDA extension; use torch's attention, "
                 "`sdpa`",
@@ -227,7 +225,6 @@ class Library(RowRule):
         if verdict.status != "unsupported":
             fix = Rewrite("use hpu", "unsafe", (retext(module, statement.value, "hpu"),))
         yield self.finding(
-            module,
             statement,
             f"`{module.source(statement).splitlines()[0]}`: {inside(verdict.note)}",
             fix=fix,
@@ -254,7 +251,6 @@ class Library(RowRule):
             return
         answer = ask(module, "bitsandbytes")
         yield self.finding(
-            module,
             node,
             f"`{module.source(node).splitlines()[0]}` requires bitsandbytes; {inside(answer.note)}",
             row=answer.row,
@@ -267,7 +263,6 @@ class Library(RowRule):
         if any(_numbers(module, value) for value in values):
             answer = ask(module, "device_map with the number of a device")
             yield self.finding(
-                module,
                 where,
                 f"`{module.source(where).splitlines()[0]}`: {inside(answer.note)}",
                 row=answer.row,
@@ -276,7 +271,6 @@ class Library(RowRule):
         elif any(_spreads(module, value) for value in values):
             answer = ask(module, "transformers.AutoModel.from_pretrained(device_map=)")
             yield self.finding(
-                module,
                 where,
                 f"`{module.source(where).splitlines()[0]}`: {inside(answer.note)}",
                 row=answer.row,

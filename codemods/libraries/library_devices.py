@@ -87,10 +87,7 @@ class AskedLibrary(Rule):
             if row == _ROW:
                 said = 'its choice on Gaudi is unknown, often the CPU; pass the device, torch.device("hpu")'
             yield self.finding(
-                module,
-                call.func,
-                f"`{written}` selects a device by itself: {said}",
-                row=row,
+                call.func, f"`{written}` selects a device by itself: {said}", row=row
             )
 
     def _told(
@@ -104,7 +101,6 @@ class AskedLibrary(Rule):
         span = module.span(node)
         span = type(span)(span.start, module.span(value).end)
         yield self.finding(
-            module,
             span,
             f"`{module.source(span).splitlines()[0]}` requests a CUDA device from `{package}`: "
             f"{said}",

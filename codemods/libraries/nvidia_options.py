@@ -116,10 +116,5 @@ class NvidiaOption(Rule):
             if severity == "error" and any(isinstance(a, ast.If) for a in module.ancestors(node)):
                 severity = "warning"  # requested only where somebody wants it
         return self.finding(
-            module,
-            node,
-            f"`{shown}`: {inside(answer.note)}",
-            fix=fix,
-            row=answer.row,
-            severity=severity,
+            node, f"`{shown}`: {inside(answer.note)}", fix=fix, row=answer.row, severity=severity
         )

@@ -62,7 +62,7 @@ class OwnExtension(Rule):
             f"`{name}` is built from CUDA sources, so its import fails on Gaudi; write it with "
             f"torch operators{more}"
         )
-        return self.finding(module, node, said, row=ask(module, _ROW).row, severity=severity)
+        return self.finding(node, said, row=ask(module, _ROW).row, severity=severity)
 
 
 def _loaded(module: Module, built: frozenset[str]) -> Iterator[tuple[ast.Call, str]]:

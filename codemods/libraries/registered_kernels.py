@@ -37,7 +37,6 @@ class RegisteredKernel(Rule):
             body = found.kernel.body if found.kernel is not None else []
             yield from map(Claim, body)
             yield self.finding(
-                module,
                 found.devices[0],
                 f"`{module.source(found.call.func)}`: {inside(answer.note)}",
                 row=answer.row,

@@ -116,7 +116,6 @@ class RequestedDevices(Rule):
         if through is not None:
             span = type(span)(span.start, module.span(through).end)
         return self.finding(
-            module,
             span,
             f"`{module.source(span).splitlines()[0]}`: {inside(answer.note)}",
             fix=fix,
@@ -127,7 +126,6 @@ class RequestedDevices(Rule):
     def _of_slurm(self, module: Module, node: ast.keyword) -> Found:
         written = module.source(node).splitlines()[0]
         return self.finding(
-            module,
             node,
             f"`{written}` requests GPUs from Slurm; write the name of your cluster's Gaudi "
             "resource instead, as in `--gres=NAME:8`",

@@ -53,7 +53,6 @@ class CudnnFlag(Rule):
             if len(names) == len(statement.targets):
                 shown = module.source(statement)
                 yield self.finding(
-                    module,
                     statement,
                     f"`{shown}` has no effect on Gaudi, which has no cuDNN; remove it",
                     fix=Rewrite("remove it", "safe", (Remove(statement),)),
@@ -68,7 +67,6 @@ class CudnnFlag(Rule):
         call = called(module, node)
         assert call is not None
         return self.finding(
-            module,
             node,
             f"`{module.source(call)}` is False on Gaudi, so this condition would never hold; leave it out",
             fix=Rewrite(
@@ -85,7 +83,6 @@ class CudnnFlag(Rule):
             else "Gaudi has no cuDNN and no CUDA kernels to select"
         )
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` has no effect on Gaudi. {note}",
             row=part if verdict is not None else None,

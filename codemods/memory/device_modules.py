@@ -48,7 +48,6 @@ class DeviceModule(Rule):
             return  # by its name a device's own
         answer = ask(module, _LACKING[func.attr])
         yield self.finding(
-            module,
             func,
             f"`{module.source(func).splitlines()[-1].strip()}` fails on Gaudi, since `torch.hpu` "
             f"has no `{func.attr}`. {sentence(answer.note)}",

@@ -28,7 +28,6 @@ class ErrorText(Rule):
             return
         answer = ask(module, "the text of an out-of-memory error")
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` is the text of a CUDA error; {inside(answer.note)}",
             row=answer.row,

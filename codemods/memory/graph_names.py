@@ -25,10 +25,10 @@ class GraphName(NameRule):
         shown = module.source(use.node)
         if verdict is None or verdict.row is None:
             return self.finding(
-                module, use.node, f"`{shown}` belongs to the CUDA runtime, which Gaudi does not have", code=code
+                use.node, f"`{shown}` belongs to the CUDA runtime, which Gaudi does not have", code=code
             )  # fmt: skip
         instead = f"; the nearest counterpart is `{verdict.target}`" if verdict.target else ""
         return self.finding(
-            module, use.node, f"`{shown}` has no rewrite. {sentence(verdict.note)}{instead}",
+            use.node, f"`{shown}` has no rewrite. {sentence(verdict.note)}{instead}",
             row=part, code=code, safety="manual",
         )  # fmt: skip

@@ -61,12 +61,12 @@ class MemoryName(NameRule):
         if not name or verdict is None or not verdict.target or not plain:
             note = inside(verdict.note) if verdict is not None else ""
             return self.finding(
-                module, read, f"`{shown}` reads a counter by CUDA's name: {note}",
+                read, f"`{shown}` reads a counter by CUDA's name: {note}",
                 row=use.name, code=code, safety="manual", claims=(use.node,),
             )  # fmt: skip
         fix = Rewrite(f"call {verdict.target}", "safe", respell(module, read, verdict.target, "()"))
         return self.finding(
-            module, read, f"`{shown}` is `{verdict.target}()` on Gaudi, whose table of counters has other keys",
+            read, f"`{shown}` is `{verdict.target}()` on Gaudi, whose table of counters has other keys",
             fix=fix, row=name, code=code, severity="warning", claims=(use.node,),
         )  # fmt: skip
 

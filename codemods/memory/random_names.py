@@ -60,7 +60,6 @@ class RandomName(NameRule):
         works = answer.status == "native" or agnostic(module)
         changes = site.changes if works else (*_on_host(module, site), *site.changes[1:])
         return self.finding(
-            module,
             site.node,
             f"`torch.Generator` on `hpu` {_WORDS.get(answer.status, 'is not established')}. {sentence(answer.note)}",
             fix=Rewrite(
@@ -82,7 +81,6 @@ class RandomName(NameRule):
             return
         answer = ask(module, _GENERATOR)
         yield self.finding(
-            module,
             device,
             f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on "
             f"Gaudi, {_WORDS.get(answer.status, 'is not established')}; a CPU generator always "
@@ -107,7 +105,6 @@ class RandomName(NameRule):
             return  # the host's alone
         changes = _states(module, call, devices)
         yield self.finding(
-            module,
             devices,
             f"`{module.source(devices)}` lists CUDA devices; a process on Gaudi has one device, "
             "`hpu`",
@@ -119,7 +116,6 @@ class RandomName(NameRule):
     def _forked_everywhere(self, module: Module, call: ast.Call) -> Found:
         """Without ``devices`` torch saves the state of each device that it counts."""
         return self.finding(
-            module,
             call,
             f"`{module.source(call.func)}` without `devices` reads the state of every device, and Gaudi "
             'rejects all but the first; pass `devices=range(min(torch.hpu.device_count(), 1)), device_type="hpu"`',

@@ -51,13 +51,13 @@ class CudaAutocast(Rule):
         )
         seen = not any(isinstance(arg, ast.Starred) for arg in found.args)
         if not seen or len(found.args) > len(_POSITIONAL) or not answer.fixable:
-            return self.finding(module, found.func, message, row=answer.row)
+            return self.finding(found.func, message, row=answer.row)
         changes = (
             _renamed(module, found.func),
             *self._arguments(module, found),
         )
         fix = Rewrite("autocast to bfloat16 on hpu", answer.safety, changes, harmless=True)
-        return self.finding(module, found.func, message, fix=fix, row=answer.row)
+        return self.finding(found.func, message, fix=fix, row=answer.row)
 
     def _arguments(self, module: Module, found: AutocastSite) -> tuple[Change, ...]:
         """In front the device and the dtype, and keywords for what was positional."""
@@ -91,7 +91,6 @@ class CudaAutocast(Rule):
         changes: tuple[Change, ...] = (Replace(node, new), *needed, *imported)
         safety = answer.safety if _is_called_plainly(module, node) else "unsafe"
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` is passed as a value, and has no effect on Gaudi; use a "
             "`partial` of `torch.autocast`",
@@ -118,7 +117,6 @@ class CudaAutocast(Rule):
             bfloat16, needed = half(module, found.call)
             changes += [add(found.call, f"dtype={bfloat16}", behind=device), *needed]
         yield self.finding(
-            module,
             device,
             "autocast for `cuda` has no effect on Gaudi; use `hpu` and bfloat16",
             fix=Rewrite("autocast to bfloat16 on hpu", answer.safety, tuple(changes)),

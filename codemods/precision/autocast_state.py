@@ -51,7 +51,6 @@ class AutocastState(Rule):
             else None
         )
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` refers to autocast on CUDA; use `{new}` with the device type",
             fix=fix,

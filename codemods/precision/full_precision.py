@@ -43,7 +43,6 @@ class FullPrecision(Rule):
             ):
                 answer = ask(module, "torch.bfloat16")
                 yield self.finding(
-                    module,
                     call.func,
                     'this step trains in float32, which is slow on Gaudi; use `torch.autocast("hpu", '
                     "dtype=torch.bfloat16)` for model and loss",

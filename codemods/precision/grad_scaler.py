@@ -94,7 +94,6 @@ class GradScaler(Rule):
         for call in scaler.creations:
             gone = Remove(module.statement(call))
             yield self.finding(
-                module,
                 call,
                 f"`{_shown(module, call)}` scales the loss for float16; bfloat16 on Gaudi needs no "
                 "loss scaling, and results differ slightly",
@@ -104,7 +103,6 @@ class GradScaler(Rule):
             )
         for use in scaler.uses:
             yield self.finding(
-                module,
                 use,
                 f"`{module.source(use.func)}` {_WITHOUT.get(last_name(use.func), _IDLE)}",
                 fix=Rewrite("remove loss scaling", answer.safety, (_unscaled(module, use),), group),
@@ -126,7 +124,6 @@ class GradScaler(Rule):
             changes = _switched_off(module, call, sharded)
             fix = Rewrite("disable loss scaling", safety, changes, harmless=True)
             yield self.finding(
-                module,
                 call,
                 f"`{_shown(module, call)}` scales the loss for float16; bfloat16 on Gaudi needs no "
                 "loss scaling: pass `enabled=False`",
@@ -138,7 +135,6 @@ class GradScaler(Rule):
 
     def _built_on(self, module: Module, node: ast.expr, own: ast.ClassDef) -> Found:
         return self.finding(
-            module,
             node,
             f"`{own.name}` scales the loss for float16 as `{module.source(node)}` does; bfloat16 on Gaudi needs none: "
             'hand `device="hpu", enabled=False` to its `__init__`',
@@ -150,13 +146,11 @@ class GradScaler(Rule):
         shown = module.source(node)
         if _is_type_test(module, node) or _in_annotation(module, node):
             return self.finding(
-                module,
                 node,
                 f"`{shown}` works on CUDA only; use `torch.amp.GradScaler`",
                 fix=Rewrite("use the general class", "safe", (Rename(node, _NEW),), harmless=True),
             )
         return self.finding(
-            module,
             node,
             f"`{shown}` is passed as a value; bfloat16 needs no loss scaling: pass "
             '`torch.amp.GradScaler("hpu", enabled=False)`',

@@ -87,7 +87,6 @@ class AutocastHalf(Rule):
         wanted = "" if sure else ", if it is called on a tensor or a model"
         beside = "; the file also uses bfloat16, and operators reject a mix of both" if module.matches(_BF16) else ""  # fmt: skip
         yield self.finding(
-            module,
             func,
             f"`{last_line}()` converts to float16{wanted}; use bfloat16 on Gaudi{beside}",
             fix=self._as_call(module, attribute(func, "bfloat16")),
@@ -107,7 +106,6 @@ class AutocastHalf(Rule):
             value = inner.values[names.index("enabled")]
             if module.constant(value) is not False:
                 yield self.finding(
-                    module,
                     node,
                     "DeepSpeed's `fp16` trains in float16; use `bf16` on Gaudi, which needs no loss scale",
                     row=ask(module, "torch.float16").row,
@@ -129,7 +127,6 @@ class AutocastHalf(Rule):
         elif node.arg == "loss_scale":
             if name == "builtins.dict" and _named(module, call) == "fp16":
                 yield self.finding(
-                    module,
                     node,
                     "`fp16` trains in float16 with loss scaling; use bfloat16 on Gaudi",
                     row=ask(module, "torch.float16").row,
@@ -138,7 +135,6 @@ class AutocastHalf(Rule):
                 )
         elif module.constant(node.value) == "fp16" and called != "Accelerator":  # it has a row
             yield self.finding(
-                module,
                 node,
                 '`mixed_precision="fp16"` trains in float16; use bfloat16 on Gaudi',
                 fix=Rewrite("use bfloat16", "unsafe", (retext(module, node.value, "bf16"),)),
@@ -152,7 +148,6 @@ class AutocastHalf(Rule):
         answer = ask(module, "torch.float16")
         fix = Rewrite("autocast to bfloat16", answer.safety, _as_bfloat16(module, node))
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` is the dtype of autocast; on Gaudi use bfloat16, with which "
             "results differ slightly",
@@ -164,7 +159,6 @@ class AutocastHalf(Rule):
 
     def _elsewhere(self, module: Module, node: ast.expr) -> Found:
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` selects float16, here without a gradient scaler; use bfloat16 on Gaudi",
             fix=self._with_followers(module, *_as_bfloat16(module, node)),
@@ -183,7 +177,6 @@ class AutocastHalf(Rule):
             return
         fix = Rewrite("know bfloat16, too", "unsafe", _with_bfloat16(module, compare, node))
         yield self.finding(
-            module,
             node,
             f"`{module.source(compare)}` is False where the project's casts to float16 become "
             "bfloat16; the comparison must know both",
@@ -212,7 +205,6 @@ class AutocastHalf(Rule):
         for name, value in fields(own) if own is not None else ():
             if name == "fp16" and module.constant(value) is True:
                 yield self.finding(
-                    module,
                     value,
                     "`fp16` is True by default and trains in float16; set `bf16` on Gaudi",
                     code="HPU209",
@@ -227,7 +219,6 @@ class AutocastHalf(Rule):
         fix = Rewrite("use bfloat16", "safe" if stops else "unsafe", (rename(node, "bf16"),))
         taken = any(keyword.arg == "bf16" for keyword in call.keywords)
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` trains in float16; use bfloat16 on Gaudi",
             fix=None if taken else fix,

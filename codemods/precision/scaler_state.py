@@ -51,7 +51,6 @@ class ScalerState(Rule):
         state = "fails" if node.attr in _READS else "does not exist"
         fix = Rewrite("request the scale", "safe", (_get_scale(module, read, node),)) if read else None  # fmt: skip
         yield self.finding(
-            module,
             read or node,
             f"`{shown}` {state} while loss scaling is off; {what}",
             fix=fix,
@@ -68,7 +67,6 @@ class ScalerState(Rule):
                 yield from self._scale(module, above, func.value)
         elif is_scaler(module, func.value):
             yield self.finding(
-                module,
                 func,
                 f"`{module.source(func)}` {_STATES[func.attr]} while loss scaling is off; old checkpoints still load",
                 row=ask(module, _ROW).row,
@@ -81,7 +79,6 @@ class ScalerState(Rule):
             return
         if is_scaler(module, holder) or "scaler" in module.source(holder).lower():
             yield self.finding(
-                module,
                 read,
                 f"`{module.source(read)}` is missing while loss scaling is off; use a scale of 1",
                 fix=Rewrite("use 1 where the state is empty", "safe", (_or_one(module, read),)),

@@ -44,7 +44,6 @@ class SkippedStep(Rule):
             else "To keep skipping such steps, check the gradients"
         )
         yield self.finding(
-            module,
             optimizer,
             f"`{module.source(func)}` skips an optimizer step whose gradients are infinite or NaN; without loss scaling, no step is skipped. "
             f"{check}; the check waits for the device in each step",

@@ -44,7 +44,6 @@ class BackendFile(Rule):
             # Of a file with nothing to keep, what is said of its import is enough.
             if package is not None and any(words_with(module, part) for part in _KEPT):
                 yield self.finding(
-                    module,
                     module.tree.body[0],
                     f"the file is not changed, since it needs `{package}`, which has no counterpart on "
                     "Gaudi; replace that, then migrate again",
@@ -62,7 +61,6 @@ class BackendFile(Rule):
         else:
             message = f"the file is for `{found.accelerator}`, so its CUDA code is not changed"
         yield self.finding(
-            module,
             module.tree.body[0],
             message,
             severity=None if found.accelerator == CUDA else "note",

@@ -42,7 +42,6 @@ class Comment(Rule):
                 span = _comment(module, line, behind=line == about)
                 if span is not None:
                     yield self.finding(
-                        module,
                         span,
                         "the comment describes CUDA, but its code is rewritten for Gaudi; update the comment",
                     )

@@ -36,4 +36,4 @@ class CudaName(NameRule):
             f"`{module.source(use.node)}` is private to torch's CUDA code and has no counterpart "
             "on Gaudi"
         )
-        return [self.finding(module, use.node, message)]
+        return [self.finding(use.node, message)]

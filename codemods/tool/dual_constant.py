@@ -62,7 +62,6 @@ class DualConstant(Rule):
             defined = Define(ACCELERATOR, f"{ACCELERATOR} = {value}", user, _WITHOUT_TORCH)
             changes = (Import("torch"), defined)
         yield self.finding(
-            module,
             uses[0],
             f"`{ACCELERATOR}` is the device of the machine, `hpu` or `cuda`; hpushim defines it "
             "after the imports",
@@ -86,7 +85,6 @@ class DualConstant(Rule):
                 continue  # it may come from there
             if home:
                 yield self.finding(
-                    module,
                     uses[0],
                     f"`{name}()` is the device of the machine: {_WHAT[name in OR_FAIL]}; `{home}` defines it",
                     fix=Rewrite(f"import {name}", "safe", (taken_from(module, home, name),)),
@@ -115,7 +113,6 @@ class DualConstant(Rule):
 
     def _chosen(self, module: Module, where: ast.AST, *changes: Change) -> Found:
         return self.finding(
-            module,
             where,
             "the device of the machine is its accelerator, or the CPU; ask once where it is used",
             fix=Rewrite("choose the device", "safe", (Import("torch"), *changes)),
@@ -131,7 +128,6 @@ class DualConstant(Rule):
         code = "\n    ".join((f"def {name}():", *lines))
         early = code if _imports_first(module) else f"import torch\n\n\n{code}"
         return self.finding(
-            module,
             where,
             f"`{name}()` is the device of the machine: {_WHAT[name in OR_FAIL]}; hpushim defines it after the imports",
             fix=Rewrite(
@@ -144,7 +140,6 @@ class DualConstant(Rule):
         text = f"{name}()"
         for calls, first in hoisted(module, name):
             yield self.finding(
-                module,
                 calls[0],
                 f"`{text}` gives the same device each time; ask once, and keep the answer as `{KEPT}`",
                 fix=Rewrite(

@@ -41,7 +41,6 @@ class GaudiAware(Rule):
         yield from (Claim(node, Strength.OPEN) for node in left)
         if module.holds("cuda"):  # else nothing that the user would look for stays
             yield self.finding(
-                module,
                 min(code.named, key=module.span),
                 "the file already has code for Gaudi, which is not changed"
                 + ("; its other CUDA code is reported" if left else ""),

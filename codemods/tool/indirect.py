@@ -74,7 +74,6 @@ class Indirect(Rule):
         statement = module.parent(node)
         if node.name == "*" and statement is not None:
             yield self.finding(
-                module,
                 statement,
                 f"`{module.source(statement)}` hides which names it imports; import them by name",
                 code="HPU008",
@@ -94,7 +93,6 @@ class Indirect(Rule):
         made = _typed(module, parent)
         if made is not None:
             yield self.finding(
-                module,
                 node,
                 f"`{made}` creates tensors through `{module.source(node)}`, a module for CUDA; use "
                 'calls such as `torch.zeros(…, device="hpu")`',
@@ -104,7 +102,6 @@ class Indirect(Rule):
         if self._has_all(module, node):
             fix = Rewrite("name torch.hpu", "safe", respell(module, node, "torch.hpu"))
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` is used as a value; check that `torch.hpu` has the names "
             "that are read from it",
@@ -134,7 +131,7 @@ class Indirect(Rule):
         fix = None
         if verdict is not None and verdict.target == part.replace(_MODULE, "torch.hpu", 1):
             fix = Rewrite("patch torch.hpu", "unsafe", respell(module, node, "torch.hpu"))
-        return self.finding(module, node, _told(f"{part}"), fix=fix, code=_TARGET)
+        return self.finding(node, _told(f"{part}"), fix=fix, code=_TARGET)
 
     def finish(
         self, module: Module, said: Said, found: Sequence[Found]
@@ -149,7 +146,6 @@ class Indirect(Rule):
         text = module.constant(node.args[1])
         if owner == "torch" and text == "cuda" and isinstance(node.args[1], ast.Constant):
             yield self.finding(
-                module,
                 node.args[1],
                 f"`{module.source(node)}` gets `torch.cuda` by its name; use `torch.hpu`",
                 fix=Rewrite(
@@ -172,7 +168,6 @@ class Indirect(Rule):
                     changes = respell(module, node.args[0], "torch.hpu")
                     fix = Rewrite("use torch.hpu", "safe", changes)
                 return self.finding(
-                    module,
                     node,
                     f"`{shown}` gets `{part}` by its name; use `{verdict.target}` on Gaudi",
                     fix=fix,
@@ -183,7 +178,7 @@ class Indirect(Rule):
             f"`{shown}` gets a name of `{owner}` that is not known here; check that `torch.hpu` "
             "has it"
         )
-        return self.finding(module, node, said, severity="warning")
+        return self.finding(node, said, severity="warning")
 
     # -- names and code in strings ----------------------------------------------------------
 
@@ -195,7 +190,6 @@ class Indirect(Rule):
             if isinstance(node, ast.Constant) and text.count(".") == 1 and not shared(module):
                 fix = Rewrite(f"import {new}", "unsafe", (retext(module, node, new),))
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` is imported by its name; use `{new}` on Gaudi",
                 fix=fix,
@@ -206,7 +200,6 @@ class Indirect(Rule):
         text = module.constant(call.args[0])
         if isinstance(text, str) and ("cuda" in text or "nccl" in text):
             yield self.finding(
-                module,
                 call,
                 "a string contains CUDA code, which is not rewritten; change it by hand",
                 code="HPU019",
@@ -227,13 +220,7 @@ class Indirect(Rule):
         ):
             new = text[:at] + verdict.target + text[at + len(part) :]
             fix = Rewrite(f"patch {new}", "unsafe", (retext(module, node, new),))
-        yield self.finding(
-            module,
-            node,
-            _told(text[at:]),
-            fix=fix,
-            code=_TARGET,
-        )
+        yield self.finding(node, _told(text[at:]), fix=fix, code=_TARGET)
 
 
 def _typed(module: Module, kept: ast.AST | None) -> str | None:

@@ -121,7 +121,7 @@ class LeftOver(Rule):
             seen = self._seen.get(node) or _Seen(*_kind_of(module, node))
             message, row, severity = explained(module, *seen)
             span = word_span(module, node)
-            yield self.finding(module, span, message, row=row, severity=severity)
+            yield self.finding(span, message, row=row, severity=severity)
 
     def _left(self, module: Module, said: Said) -> Iterator[ast.AST]:
         """What no rule has reported, and what does something on the device as far as the value graph knows."""

@@ -55,7 +55,6 @@ class Message(Rule):
         if agnostic(module):
             if _NAMED.search(text) and (_is_help_of_switch(module, whole) or _says(module, whole)):
                 yield self.finding(
-                    module,
                     whole,
                     "the text names CUDA, but its code is for every accelerator",
                     fix=Rewrite(
@@ -70,7 +69,6 @@ class Message(Rule):
         named = _NAMED if _helps(module, whole) else _DEVICE if _says(module, whole) else None
         if named is not None and named.search(text):
             yield self.finding(
-                module,
                 whole,
                 "the text names CUDA, but its code is rewritten for Gaudi; update the text",
                 fix=Rewrite(

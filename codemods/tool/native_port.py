@@ -31,7 +31,7 @@ class NativePort(Rule):
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         if agnostic(module) and node.value == _COMPILER:
             text = f"`{module.source(node)}` is the compiler of Gaudi; choose the backend by the device"
-            yield self.finding(module, node, text, safety="manual")
+            yield self.finding(node, text, safety="manual")
 
     def on_module(self, module: Module) -> Yield:
         if not agnostic(module):
@@ -48,9 +48,9 @@ class NativePort(Rule):
                 fix = Rewrite(
                     "remove the mark", "safe", (Remove(statement),), _GROUP, harmless=True
                 )
-                yield self.finding(module, call, f"{shown}; eager mode needs no mark", fix=fix, severity="note", claims=(call,))  # fmt: skip
+                yield self.finding(call, f"{shown}; eager mode needs no mark", fix=fix, severity="note", claims=(call,))  # fmt: skip
             else:
-                yield self.finding(module, call, f"{shown}; call it where the device is Gaudi", safety="manual", claims=(call,))  # fmt: skip
+                yield self.finding(call, f"{shown}; call it where the device is Gaudi", safety="manual", claims=(call,))  # fmt: skip
         for statement in module.imports:
             yield from self._imported(module, statement, gone)
 
@@ -79,7 +79,7 @@ class NativePort(Rule):
                 _GROUP if uses else "",
                 harmless=True,
             )
-            yield self.finding(module, statement, text, fix=fix, severity="note")
+            yield self.finding(statement, text, fix=fix, severity="note")
         else:
             text = f"{shown} fails where Gaudi's software is not installed; import it where the device is Gaudi"
-            yield self.finding(module, statement, text, safety="manual")
+            yield self.finding(statement, text, safety="manual")

@@ -40,7 +40,6 @@ class OldReleases(Rule):
             oldest, package = _OLDEST[parts[0].package], parts[0].package
             lines, are = _lines([node for gone in parts for node in gone.nodes])
             yield self.finding(
-                module,
                 _place(parts[0]),
                 f"{lines} {are} for {package} before {oldest}, the oldest release that hpushim supports: "
                 f"{'it never runs' if are == 'is' else 'they never run'} on Gaudi, so nothing is rewritten there",

@@ -56,7 +56,7 @@ class OptionName(Rule):
                     fix = _neutral(module, node, given, text) if agnostic(module) else None
                     if fix is not None:
                         what = f"`{fix.title.rpartition(' ')[2]}` says it for every device"
-                    yield self.finding(module, given, f"`{text}` keeps its name; {what}", code=code, fix=fix)  # fmt: skip
+                    yield self.finding(given, f"`{text}` keeps its name; {what}", code=code, fix=fix)  # fmt: skip
                     return
 
 

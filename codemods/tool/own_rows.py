@@ -55,7 +55,6 @@ class OwnRow(Rule):
             change = (_renamed(node, new),)
             fix = Rewrite(f"use {new}", _SAFETY[verdict.status], change, f"own row {row.name}")
         yield self.finding(
-            module,
             node,
             f"`{row.name}`: {verdict.note.rstrip('.')}",
             fix=fix,

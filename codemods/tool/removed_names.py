@@ -40,7 +40,7 @@ class RemovedName(RowNameRule):
         ):
             self._told.add((row.name, statement))
             shown = name if name in row.names else row.name
-            yield self.finding(module, alias, f"`{shown}`: {inside(row.note)}", row=row.name)
+            yield self.finding(alias, f"`{shown}`: {inside(row.note)}", row=row.name)
 
     def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
         """What an import brings is reported there."""

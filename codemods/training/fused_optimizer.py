@@ -76,7 +76,6 @@ class FusedOptimizer(Rule):
             gone = (Replace(node.value if isinstance(node, ast.keyword) else node, ELSEWHERE),)
         shown = f"`{module.source(node)}`" if isinstance(node, ast.keyword) else f"`{_OPTION}`"
         return self.finding(
-            module,
             node,
             f"it is unknown whether Gaudi has the fused kernel for {shown}; remove it, results stay the same",
             fix=Rewrite(_TITLE, "safe", gone),
@@ -88,7 +87,6 @@ class FusedOptimizer(Rule):
         for test in self._tests:
             off = chosen(module, test, "False") if shared(module) else "False"
             yield self.finding(
-                module,
                 test,
                 f"this sets `{_OPTION}=`, and it is unknown whether Gaudi has the kernel for it; "
                 "turn it off, which does not change results",

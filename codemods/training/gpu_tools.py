@@ -73,7 +73,7 @@ class GpuTool(Rule):
         answer = ask(module, package)
         instead = answer.target or "pyhlml"
         yield self.finding(
-            module, statement, f"`{package}` queries NVIDIA's driver; use Gaudi's library, `{instead}`",
+            statement, f"`{package}` queries NVIDIA's driver; use Gaudi's library, `{instead}`",
             row=answer.row,
         )  # fmt: skip
 
@@ -87,7 +87,6 @@ class GpuTool(Rule):
             return
         goes_on = _goes_on(module, call, _MISSED)
         yield self.finding(
-            module,
             call,
             f"`{found}` is a library of CUDA, which a Gaudi machine does not have: loading it raises OSError"
             + (", which the code catches" if goes_on else "; leave out what needs it"),
@@ -116,7 +115,6 @@ class GpuTool(Rule):
                     fails = "" if error else ", and fails on Gaudi"
                     instead = f"; on Gaudi, use `{answer.target}`" if answer.target else fails
                     yield self.finding(
-                        module,
                         part,
                         f"`{command[0]}` works on NVIDIA GPUs only{said}{instead}",
                         code="HPU020",
@@ -130,7 +128,6 @@ class GpuTool(Rule):
             return  # wanted in two spellings
         self._told.add(node)
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` is the peak rate of an NVIDIA GPU; use the rate of your "
             "Gaudi",

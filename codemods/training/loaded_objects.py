@@ -41,7 +41,6 @@ class LoadedObject(Rule):
         use = _used_as_object(module, call)
         if use is not None:
             yield self.finding(
-                module,
                 call,
                 f"from torch 2.6 on, `{module.source(node)}` reads only tensors and Python's own types, but "
                 f"`{module.source(use).splitlines()[0]}` (line {use.lineno}) uses an object of another class, so the load fails. Pass `weights_only=False` if you trust the file",

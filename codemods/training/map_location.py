@@ -100,7 +100,6 @@ class MapLocation(Rule):
         for site in devices.of_role(Role.LOAD):
             if not any(above in self._maps for above in module.ancestors(site.node)):
                 yield self.finding(
-                    module,
                     site.node,
                     f"`{module.source(site.node)}` does not exist on Gaudi; load onto `hpu`",
                     fix=Rewrite("load onto hpu", "safe", site.changes, devices.group(site.node)),
@@ -126,7 +125,6 @@ class MapLocation(Rule):
         if shared(module) and not agnostic(module):
             new = chosen(module, node, new)
         return self.finding(
-            module,
             node,
             f"`{module.source(node)}` is for tensors that were saved on a CUDA device, or loads onto one; on Gaudi, load "
             f"all tensors onto {new}",
@@ -155,7 +153,6 @@ class MapLocation(Rule):
                 one = chosen(module, node, both)
             change = Replace(node, one)
         yield self.finding(
-            module,
             node,
             f"`map_location` is `{module.source(node)}` here, which loads tensors onto the device of the checkpoint, "
             "perhaps CUDA; write `hpu` here, and keep the CPU in the other branch",
@@ -171,7 +168,6 @@ class MapLocation(Rule):
         copied = _OWN_STATE not in (module.project.mentions or ()) and only_copied(module, call)
         safety: Safety = "safe" if copied and default is None else "unsafe"
         return self.finding(
-            module,
             call,
             f"`{module.source(call.func)}` fails on Gaudi if the checkpoint was saved on CUDA; "
             "pass `map_location`",

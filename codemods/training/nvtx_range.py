@@ -38,4 +38,4 @@ class NvtxRange(NameRule):
                 "mark with record_function", "safe", (Rename(use.node, _RECORD),), harmless=True
             )
             message += "; use `torch.profiler.record_function`"
-        yield self.finding(module, use.node, message, fix=fix, row=ask(module, use.name).row)
+        yield self.finding(use.node, message, fix=fix, row=ask(module, use.name).row)

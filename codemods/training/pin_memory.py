@@ -44,7 +44,6 @@ class PinMemory(Rule):
             return
         answer = ask(module, f"torch.Tensor.{func.attr}")
         yield self.finding(
-            module,
             func,
             f"`{module.source(func).splitlines()[-1].strip()}` tests for CUDA unless a device is "
             "passed; pass `hpu`",
@@ -65,7 +64,6 @@ class PinMemory(Rule):
             return
         text = f"pin_memory_device={quoted(module, DEVICE)}"
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` pins for CUDA unless a device is passed; pass `hpu`",
             fix=Rewrite("name hpu", "safe", (add(call, text, behind=node.value),)),

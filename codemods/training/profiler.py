@@ -59,7 +59,6 @@ class ProfilerDevice(Rule):
             text = f"getattr({module.source(node.value)}, {ACCELERATOR}.upper())"
             change = Replace(node, text)
         yield self.finding(
-            module,
             node,
             f"`{module.source(node)}` records nothing on Gaudi; use `ProfilerActivity.HPU`",
             fix=Rewrite("record HPU", answer.safety, (change,)),
@@ -70,7 +69,6 @@ class ProfilerDevice(Rule):
         """``event.cuda_time_total``."""
         new = node.attr.replace("cuda", "device")
         return self.finding(
-            module,
             node,
             f"`.{node.attr}` is for CUDA only; use `.{new}`, which works for every device",
             fix=Rewrite(f"read {new}", "unsafe", (attribute(node, new),)),
@@ -90,7 +88,6 @@ class ProfilerDevice(Rule):
         ):  # export_stacks(metric=) takes CUDA's name alone, for any device
             new = str(node.value).replace("cuda", "device")
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` is for CUDA only; use `{new}`, which works for every device",
                 fix=Rewrite(f"sort by {new}", "safe", (retext(module, node, new),)),
@@ -112,7 +109,6 @@ class ProfilerDevice(Rule):
             return
         new = "".join(map(str, texts[:-1])) + "device" + str(ending.value)
         yield self.finding(
-            module,
             whole,
             f"`{module.source(whole)}` does not exist for `hpu`; use `{new}`, which works for "
             "every device",
@@ -126,7 +122,6 @@ class ProfilerDevice(Rule):
         call = module.parent(node)
         if isinstance(call, ast.Call) and module.qualified(call.func) in _PROFILES:
             yield self.finding(
-                module,
                 node,
                 f"`{module.source(node)}` profiles CUDA only; use `torch.profiler.profile` with "
                 "`ProfilerActivity.HPU`",

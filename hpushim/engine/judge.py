@@ -115,19 +115,20 @@ def examine_document(document: Document, context: Context) -> Examined:
     """What the rules on text find in a document."""
     found: list[Finding] = []
     reading = _reading(document.path, document.kind)
-    marked = [rule.load() for rule in reading if _marked(rule, document.read)]
-    for kind in marked:
+    marked: list[TextRule] = [rule.load()() for rule in reading if _marked(rule, document.read)]
+    for rule in marked:
+        rule.document = document
         try:
-            found += kind().check(document)
+            found += rule.check(document)
         except Exception as error:
-            found.append(dispatch.raised(kind, error, 1))
+            found.append(dispatch.raised(type(rule), error, 1))
     said = Said(document, tuple(found))
-    for kind in marked:
-        if kind.finish is not TextRule.finish:
+    for rule in marked:
+        if type(rule).finish is not TextRule.finish:
             try:
-                found += kind().finish(document, said)
+                found += rule.finish(document, said)
             except Exception as error:
-                found.append(dispatch.raised(kind, error, 1))
+                found.append(dispatch.raised(type(rule), error, 1))
     return _examined(document, [(finding, ()) for finding in found], reading, context, python=False)
 
 

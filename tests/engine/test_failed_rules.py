@@ -38,7 +38,7 @@ def _rule(which: int, alone: bool, fails: str) -> type[Rule]:
                 if alone:
                     yield Claim(claimed)
                 else:
-                    yield self.finding(module, node, "`mine` is mine", claims=(claimed,))
+                    yield self.finding(node, "`mine` is mine", claims=(claimed,))
             if fails == "behind":
                 raise KeyError("mine")
 
@@ -74,7 +74,7 @@ def test_a_rule_that_fails_at_the_end_leaves_what_the_others_found(monkeypatch: 
         def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:
             if fails:
                 raise KeyError("mine")
-            return [self.finding(module, module.index.names("mine")[0], "at the end")]
+            return [self.finding(module.index.names("mine")[0], "at the end")]
 
     toys.use(monkeypatch, Ends, toys.Swap)
     told = {one.code for one in examine("call(mine, old_name)\n", "python", "a.py", toys.context())}

@@ -43,7 +43,7 @@ class Swap(_OnWords):
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         fix = Rewrite("swap", "safe", (Replace(node, "new_name"),))
-        yield self.finding(module, node, "`old_name` is old", fix=fix)
+        yield self.finding(node, "`old_name` is old", fix=fix)
 
 
 class Unsafe(_OnWords):
@@ -54,7 +54,7 @@ class Unsafe(_OnWords):
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         fix = Rewrite("dare", "unsafe", (Replace(node, "bold"),))
-        yield self.finding(module, node, "`risky` is risky", fix=fix)
+        yield self.finding(node, "`risky` is risky", fix=fix)
 
 
 class Wraps(Rule):
@@ -65,7 +65,7 @@ class Wraps(Rule):
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         fix = Rewrite("unwrap", "safe", (Replace(node, module.source(node.args[0])),))
-        yield self.finding(module, node, "`wrap` goes", fix=fix)
+        yield self.finding(node, "`wrap` goes", fix=fix)
 
 
 class Rest(Rule):
@@ -79,7 +79,7 @@ class Rest(Rule):
     def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:
         for node in module.index.names("odd"):
             if not said.of(module.span(node)):
-                yield self.finding(module, node, "`odd` is not known")
+                yield self.finding(node, "`odd` is not known")
 
 
 class Keeps(Rule):
@@ -101,7 +101,7 @@ class Raises(Rule):
     wants = Wants(names=("builtins.breakpoint",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        yield self.finding(module, node, "seen")
+        yield self.finding(node, "seen")
         raise KeyError("breakpoint")
 
 
@@ -114,7 +114,7 @@ class Restless(_OnWords):
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         other = "flop" if node.id == "flip" else "flip"
         fix = Rewrite("turn", "safe", (Replace(node, other),))
-        yield self.finding(module, node, "turns", fix=fix)
+        yield self.finding(node, "turns", fix=fix)
 
 
 class Breaks(_OnWords):
@@ -126,12 +126,12 @@ class Breaks(_OnWords):
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         if node.id == "broken":
             yield self.finding(
-                module, node, "breaks", fix=Rewrite("break", "safe", (Replace(node, "1 +"),))
+                node, "breaks", fix=Rewrite("break", "safe", (Replace(node, "1 +"),))
             )
         else:
             # Opens a string that a later quote in the file closes: the result parses.
             opened = Replace(node, lambda _: cst.SimpleString("'''"))
-            yield self.finding(module, node, "swallows", fix=Rewrite("swallow", "safe", (opened,)))
+            yield self.finding(node, "swallows", fix=Rewrite("swallow", "safe", (opened,)))
 
 
 class Group(_OnWords):
@@ -143,7 +143,7 @@ class Group(_OnWords):
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         change = Replace(node, "both_" + node.id[5:])
         fix = Rewrite("pair", "safe", (change,), f"pair:{node.id}")
-        yield self.finding(module, node, "one of several", fix=fix)
+        yield self.finding(node, "one of several", fix=fix)
 
 
 class Words(TextRule):
@@ -158,7 +158,7 @@ class Words(TextRule):
         while at >= 0:
             span = Span(at, at + 3)
             fix = Fix("new", "safe", (document.replace(span, "new"),))
-            yield self.finding(document, span, "`old` is old", fix=fix)
+            yield self.finding(span, "`old` is old", fix=fix)
             at = document.data.find(b"old", at + 3)
 
 
@@ -170,7 +170,7 @@ class Imports(_OnWords):
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         fix = Rewrite("import", "safe", (Replace(node, "lib.made"), Import("lib")))
-        yield self.finding(module, node, "imports", fix=fix)
+        yield self.finding(node, "imports", fix=fix)
 
 
 class Library(Rule):
@@ -190,11 +190,11 @@ class Library(Rule):
             change = tuple(Remove(argument) for argument in call.args)
         else:
             change = (Rename(node, name.replace(".old.", ".new.")),)
-        yield self.finding(module, node, f"{name} is old", fix=Rewrite("renew", "safe", change))
+        yield self.finding(node, f"{name} is old", fix=Rewrite("renew", "safe", change))
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         fix = Rewrite("drop", "safe", (Remove(node),))
-        yield self.finding(module, node, "spare", fix=fix, claims=(node,))
+        yield self.finding(node, "spare", fix=fix, claims=(node,))
 
 
 class Quiet(_OnWords):

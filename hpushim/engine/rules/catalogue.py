@@ -33,17 +33,14 @@ _RULE = '''\
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask
-
-if TYPE_CHECKING:
-    from hpushim.engine.python.module import Module
 
 
 class NAME(Rule):
@@ -56,7 +53,7 @@ class NAME(Rule):
         answer = ask(module, name)
         fix = Rewrite("TITLE", answer.safety, (Replace(node, "NEW"),))
         message = f"`{{module.source(node)}}` …"
-        yield self.finding(module, node, message, fix=fix, row=answer.row, claims=(node,))
+        yield self.finding(node, message, fix=fix, row=answer.row, claims=(node,))
 '''
 _PAGE = """\
 # {code} `kebab-name-of-the-pattern`

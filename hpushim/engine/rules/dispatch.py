@@ -175,6 +175,8 @@ class _Working:
         self._held = texts(candidates).held(self._text)
         fitting = sorted({*looking.fitting(looking.words & self._text.words, self._held, None)})
         self._rules: dict[int, Rule] = {place: candidates[place].load()() for place in fitting}
+        for rule in self._rules.values():
+            rule.module = module
         self._found: dict[type[Rule], list[Found]] = {}
         self._claims: list[tuple[type[Rule], Claim]] = []
         self._failed: dict[type[Rule], Found] = {}

@@ -167,10 +167,11 @@ class Rule(Named):
     also: ClassVar[Wants] = Wants()
     #: How firmly the rule reports, unless a finding says otherwise.
     strength: ClassVar[Strength] = Strength.USUAL
+    #: The file that the instance serves.
+    module: Module
 
     def finding(
         self,
-        module: Module,
         where: ast.AST | Span,
         message: str,
         *,
@@ -185,6 +186,7 @@ class Rule(Named):
         effort: Effort | None = None,
     ) -> Found:
         """A finding at ``where``; its safety is the fix's, its effort the code's, unless given. ``node`` is the one that a span is a part of."""
+        module = self.module
         span = where if isinstance(where, Span) else module.span(where)
         if fix is not None and not fix.fits(module.target.style, vendor.is_named):
             fix, safety = None, "manual"
@@ -226,6 +228,8 @@ class TextRule(Named):
     kinds: ClassVar[frozenset[Kind]] = frozenset()
     #: The rule sees a file only if one of these texts is in it.
     markers: ClassVar[tuple[str, ...]] = ()
+    #: The file that the instance serves.
+    document: Document
 
     @classmethod
     def files(cls, path: PurePath, kind: Kind) -> bool:
@@ -234,7 +238,6 @@ class TextRule(Named):
 
     def finding(
         self,
-        document: Document,
         span: Span,
         message: str,
         *,
@@ -245,10 +248,10 @@ class TextRule(Named):
         safety: Safety | None = None,
     ) -> Finding:
         """A finding at ``span``; its safety is the fix's unless given."""
-        if document.target.style != "native":
+        if self.document.target.style != "native":
             fix, safety = None, "manual"  # other devices read the file as well
         new = " ".join(edit.new for edit in fix.edits) if fix is not None else ""
-        return self._finding(document, span, message, fix, row, code, severity, safety, new)
+        return self._finding(self.document, span, message, fix, row, code, severity, safety, new)
 
     def check(self, document: Document) -> Iterator[Finding]:
         """The findings in one file; build them with :meth:`finding`."""
