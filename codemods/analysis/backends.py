@@ -59,8 +59,7 @@ def _use(module: Module, node: ast.Constant) -> BackendUse | None:
         return None  # the other one is Gaudi's
     if ":" in str(node.value):
         return BackendUse.PER_DEVICE
-    child: ast.AST = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if _is_something_else(module, above, child):
             return None
         if isinstance(above, (ast.Compare, ast.MatchValue)) or _is_key(above, child):
@@ -69,7 +68,6 @@ def _use(module: Module, node: ast.Constant) -> BackendUse | None:
             return _in_call(module, above)
         if isinstance(above, ast.stmt):
             break
-        child = above
     return BackendUse.VALUE
 
 

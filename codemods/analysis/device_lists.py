@@ -38,15 +38,13 @@ def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
     """The comprehension whose own variable the number of a device is."""
     parts = [part for number in _number(module, card) for part in walk(number)]
     names = {part.id for part in parts if isinstance(part, ast.Name)}
-    child: ast.AST = card
-    for above in module.ancestors(card):
+    for child, above in module.upwards(card):
         if isinstance(above, _COMPREHENSIONS) and child not in above.generators:
             targets = [part for g in above.generators for part in walk(g.target)]
             if names & {part.id for part in targets if isinstance(part, ast.Name)}:
                 return above
         if isinstance(above, (ast.stmt, ast.Lambda)):
             return None
-        child = above
     return None
 
 

@@ -365,8 +365,7 @@ class Finder:
         """Does the code around the text handle ``hpu`` already, in a branch or a list of its own?"""
         if not self._beside.names:
             return False
-        child: ast.AST = node
-        for above in self.module.ancestors(node):
+        for child, above in self.module.upwards(node):
             if isinstance(above, ast.Call) and any(is_hpu(each) for each in above.args):
                 return True
             if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
@@ -387,7 +386,6 @@ class Finder:
                     return True
             elif isinstance(above, ast.stmt) and not isinstance(above, (ast.Assign, ast.Return, ast.Expr)):  # fmt: skip
                 return False
-            child = above
         return False
 
     # -- what it becomes --------------------------------------------------------------------

@@ -44,8 +44,7 @@ def halves(module: Module, node: ast.expr) -> list[ast.expr]:
 
 def asks(module: Module, node: ast.expr) -> bool:
     """Does the mention only compare, look up or describe?"""
-    child: ast.AST = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, _ASKING):
             return True
         if isinstance(above, ast.Dict) and any(key is child for key in above.keys):
@@ -56,7 +55,6 @@ def asks(module: Module, node: ast.expr) -> bool:
             return module.qualified(above.func) in _ASKING_CALLS
         if isinstance(above, ast.stmt):
             return False
-        child = above
     return False
 
 

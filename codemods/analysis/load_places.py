@@ -151,8 +151,7 @@ def _is_for_both(module: Module, value: ast.expr) -> bool:
 
 def _beside(module: Module, call: ast.Call) -> Iterator[ast.expr]:
     """``torch.load(path)`` with ``torch.load(path, map_location="cpu")`` in the other branch."""
-    child: ast.AST = call
-    for above in module.ancestors(call):
+    for child, above in module.upwards(call):
         if (
             isinstance(above, (ast.IfExp, ast.If))
             and child is not above.test
@@ -168,7 +167,6 @@ def _beside(module: Module, call: ast.Call) -> Iterator[ast.expr]:
                     return
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             return
-        child = above
 
 
 def _other_half(choice: ast.IfExp | ast.If, child: ast.AST) -> list[ast.AST]:
@@ -200,11 +198,9 @@ def _loads_to_host(module: Module, parts: list[ast.AST] | list[ast.stmt]) -> boo
 
 def _is_about_cuda(module: Module, node: ast.expr) -> bool:
     """Does a test about CUDA decide whether ``node`` counts?"""
-    child: ast.AST = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return False
         if isinstance(above, (ast.IfExp, ast.If)) and child is not above.test:
             return _ABOUT.search(module.source(above.test)) is not None
-        child = above
     return False

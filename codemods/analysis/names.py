@@ -88,13 +88,11 @@ def _tensors_of_another(module: Module) -> bool:
 
 def in_annotation(module: Module, node: ast.AST) -> bool:
     """Does ``node`` say what kind of value something is: ``rnn: nn.LSTM``, ``-> Optional[nn.RNN]``?"""
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if child in (getattr(above, "annotation", None), getattr(above, "returns", None)):
             return True
         if isinstance(above, ast.stmt):
             return False
-        child = above
     return False
 
 

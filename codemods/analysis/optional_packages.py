@@ -75,13 +75,11 @@ def _stops(handler: ast.ExceptHandler) -> bool:
 
 def _try(module: Module, node: ast.AST) -> ast.Try | None:
     """The statement whose body an import is in."""
-    below = node
-    for above in module.ancestors(node):
+    for below, above in module.upwards(node):
         if isinstance(above, TRIES) and below in above.body:
             return above
         if isinstance(above, _OWNERS):
             return None
-        below = above
     return None
 
 
@@ -120,8 +118,7 @@ def _means(module: Module, use: ast.Name, alias: ast.alias) -> bool:
 
 def _runs(module: Module, node: ast.AST, asked: set[ast.AST]) -> bool:
     """Does a piece of code run unconditionally, as far as this file shows? Each function is followed to its callers once."""
-    below = node
-    for above in module.ancestors(node):
+    for below, above in module.upwards(node):
         if isinstance(above, _CONDITIONS) and not _is_entry(above):
             return False
         if isinstance(above, ast.arg | ast.AnnAssign) and below is above.annotation:
@@ -135,7 +132,6 @@ def _runs(module: Module, node: ast.AST, asked: set[ast.AST]) -> bool:
                 return False
             asked.add(above)
             return any(_runs(module, use, asked) for use in _uses(module, above))
-        below = above
     return True
 
 

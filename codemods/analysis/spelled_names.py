@@ -16,8 +16,7 @@ _DISTRIBUTED = ("torch.distributed", "torch.distributed.distributed_c10d")
 
 def part_of_name(module: Module, node: ast.AST) -> bool:
     """Is the value put into the name of an attribute?"""
-    child: ast.AST = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, ast.Call) and child in above.args:
             called = getattr(above.func, "id", getattr(above.func, "attr", ""))
             if called in _BY_NAME:
@@ -26,7 +25,6 @@ def part_of_name(module: Module, node: ast.AST) -> bool:
                 return False
         elif not isinstance(above, (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Attribute, ast.Tuple)):  # fmt: skip
             return False
-        child = above
     return False
 
 

@@ -230,13 +230,11 @@ def _may_be_none(module: Module, given: ast.expr) -> bool:
         return False
     number = module.source(given)
     values = module.view(Values)
-    child: ast.AST = given
-    for above in module.ancestors(given):
+    for child, above in module.upwards(given):
         if isinstance(above, (ast.If, ast.IfExp, ast.BoolOp)):
             test = above.values[0] if isinstance(above, ast.BoolOp) else above.test
             if child is not test and number in module.source(test):
                 return False
-        child = above
     for each in (given, *values.origins(given)):
         if isinstance(each, ast.Constant) and each.value is None:
             return True

@@ -40,8 +40,7 @@ class HostCheck(Rule):
 
 def _check(module: Module, kernel: ast.AST) -> ast.Compare | None:
     """The check for the CPU in whose other branch the kernel is called."""
-    inner = kernel
-    for above in module.ancestors(kernel):
+    for inner, above in module.upwards(kernel):
         if isinstance(above, (ast.If, ast.IfExp)) and _asks_cpu(module, above.test):
             other = above.orelse if isinstance(above.orelse, list) else [above.orelse]
             if inner in other:
@@ -49,7 +48,6 @@ def _check(module: Module, kernel: ast.AST) -> ast.Compare | None:
                 return above.test
         elif isinstance(above, (ast.FunctionDef, ast.ClassDef)):
             return None
-        inner = above
     return None
 
 

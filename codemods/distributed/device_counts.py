@@ -84,8 +84,7 @@ def _within_factor(module: Module, node: ast.AST) -> bool:
 
 def _scaled(module: Module, count: ast.expr) -> ast.expr | None:
     """What is multiplied or divided by the count: ``batch_size * max(1, n_gpu)``."""
-    inner: ast.AST = count
-    for above in module.ancestors(count):
+    for inner, above in module.upwards(count):
         if isinstance(above, ast.BinOp) and (isinstance(above.op, _OPERATORS) or _is_multiple(module, above, inner)):  # fmt: skip
             other = above.right if inner is above.left else above.left
             words = [word(part) for part in walk(other)] + _kept_in(module, above)
@@ -97,7 +96,6 @@ def _scaled(module: Module, count: ast.expr) -> ast.expr | None:
             return None
         if isinstance(above, ast.Call) and word(above.func) not in ("max", "float", "int"):
             return None
-        inner = above
     return None
 
 

@@ -213,13 +213,11 @@ def _of_accelerate(module: Module, node: ast.AST) -> tuple[str, str] | None:
 
 def _method(module: Module, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The method of a class in whose body ``node`` is, maybe in a function in it."""
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         inside = isinstance(above, DEFINED) and child in above.body
         if inside and isinstance(module.parent(above), ast.ClassDef):
             assert isinstance(above, DEFINED)
             return above
-        child = above
     return None
 
 
@@ -393,13 +391,11 @@ def _is_set(module: Module, bound: list[Binding], node: ast.AST) -> bool:
 
 def function_around(module: Module, node: ast.AST) -> ast.AST | None:
     """The function in whose body ``node`` is; defaults are worked out where the function is defined."""
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, ast.Lambda) and child is above.body:
             return above
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in above.body:
             return above
-        child = above
     return None
 
 

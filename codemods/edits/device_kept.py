@@ -61,11 +61,9 @@ def _owners(module: Module, name: str) -> dict[ast.AST, list[ast.Call]]:
 def _owner(module: Module, call: ast.Call) -> ast.AST:
     """The outermost function in whose body the call runs, or the module."""
     owner: ast.AST = module.tree
-    child: ast.AST = call
-    for above in module.ancestors(call):
+    for child, above in module.upwards(call):
         if isinstance(above, _FUNCTIONS) and child in above.body:
             owner = above
-        child = above
     return owner
 
 

@@ -313,8 +313,7 @@ def flagged(module: Module, node: ast.AST, mark: str) -> tuple[ast.Call, str] | 
 
 def is_chosen(module: Module, node: ast.AST) -> bool:
     """Is the device one side of a choice, so that the other side is taken where there is no accelerator?"""
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, ast.IfExp):
             return child is not above.test
         if isinstance(above, ast.BoolOp):
@@ -324,7 +323,6 @@ def is_chosen(module: Module, node: ast.AST) -> bool:
             return not any(isinstance(op, ast.NotEq) for op in ops)
         if isinstance(above, (*_FUNCTIONS, ast.ClassDef)):
             return False
-        child = above
     return False
 
 
@@ -344,8 +342,7 @@ def is_early(module: Module, node: ast.AST) -> bool:
 
     There a question for the devices comes too early: before ``CUDA_VISIBLE_DEVICES`` is set, before a process is forked.
     """
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, ast.Call) and child is not above.func and stays_in(above):
             return True
         if isinstance(above, _FUNCTIONS):
@@ -353,7 +350,6 @@ def is_early(module: Module, node: ast.AST) -> bool:
             return not (child is body or (isinstance(body, list) and child in body))
         elif isinstance(above, ast.ClassDef):
             return True
-        child = above
     return not module.view(_is_program)
 
 

@@ -100,13 +100,11 @@ def _decides(module: Module, call: ast.Call) -> ast.expr | None:
     name = module.qualified(func) or ""
     if name.split(".", maxsplit=1)[0] not in ("", "torch") or (not name and call.args):
         return None
-    child: ast.AST = call
-    for above in module.ancestors(call):
+    for child, above in module.upwards(call):
         if isinstance(above, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             return above.test if child is above.test else None
         if not isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Attribute)) and not (
             isinstance(above, ast.Call) and above.func is child
         ):
             return None
-        child = above
     return None

@@ -224,8 +224,7 @@ def _formatted(module: Module) -> Iterator[ast.expr]:
 
 def _filled_in(module: Module, text: ast.Constant) -> Iterable[ast.expr]:
     """The values that are put into a text."""
-    inner: ast.AST = text
-    for above in module.ancestors(text):
+    for inner, above in module.upwards(text):
         if isinstance(above, ast.FormattedValue):
             return (above.value,) if above.format_spec is inner else ()
         if isinstance(above, ast.Attribute) and above.attr == "format":
@@ -237,7 +236,6 @@ def _filled_in(module: Module, text: ast.Constant) -> Iterable[ast.expr]:
             return given.elts if isinstance(given, ast.Tuple) else (given,)
         if not isinstance(above, (ast.BinOp, ast.JoinedStr)):
             return ()
-        inner = above
     return ()
 
 
@@ -281,8 +279,7 @@ def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
         test = _condition(module, parent)
         plain = not isinstance(parent.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
         return (test, _BRANCH) if test is not None and plain else None
-    inner: ast.AST = name
-    for above in module.ancestors(name):
+    for inner, above in module.upwards(name):
         if isinstance(above, ast.Call) and inner is not above.func:
             shows = word(above.func)
             known = _SHOWS.fullmatch(shows) and shows not in _KEEPS
@@ -291,5 +288,4 @@ def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
             return name, _READ
         if not isinstance(above, (ast.Dict, ast.keyword, ast.Tuple, ast.BinOp)):
             return None
-        inner = above
     return None

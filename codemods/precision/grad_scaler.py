@@ -312,13 +312,11 @@ def _is_type_test(module: Module, node: ast.expr) -> bool:
 
 
 def _in_annotation(module: Module, node: ast.AST) -> bool:
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, (ast.arg, ast.AnnAssign)) and above.annotation is child:
             return True
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and above.returns is child:
             return True
         if isinstance(above, ast.stmt):
             return False
-        child = above
     return False

@@ -220,11 +220,9 @@ def _waits(module: Module, use: ast.AST) -> bool:
     """Does a use stand in the body of a function that is defined at the top level, or in a class there, and runs when it is called?"""
     if not any(isinstance(above, _DEFINITIONS) and module.parent(above) is module.tree for above in module.ancestors(use)):  # fmt: skip
         return False
-    child = use
-    for above in module.ancestors(use):
+    for child, above in module.upwards(use):
         if isinstance(above, ast.Lambda) and above.body is child:
             return True
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in above.body:
             return True
-        child = above
     return False

@@ -79,8 +79,7 @@ class _GaudiCode:
 
     def _of_use(self, node: ast.AST) -> Iterator[ast.AST]:
         """What the use of such a name decides about: the choice whose test it is in, or its statement."""
-        child = node
-        for above in self._module.ancestors(node):
+        for child, above in self._module.upwards(node):
             if isinstance(above, _CHOICES) and child is _test(above):
                 yield from self._choice(above)
             elif isinstance(above, _DEFINITIONS) and child in above.decorator_list:
@@ -91,7 +90,6 @@ class _GaudiCode:
                 if not hasattr(above, "body"):
                     yield above
                 return
-            child = above
 
     def _choice(self, choice: ast.AST) -> Iterator[ast.AST]:
         """All branches, and what follows in the block where a branch leaves it."""

@@ -131,8 +131,7 @@ def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
 
 def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:
     """The conditions that decide about the value ``node`` and nothing else, inside its function."""
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return
         if isinstance(above, ast.IfExp) and above.body is child:
@@ -143,7 +142,6 @@ def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:
                 yield above.test
         elif isinstance(above, ast.stmt) and isinstance(child, ast.stmt):
             return
-        child = above
 
 
 def _makes_optimizer(module: Module, call: ast.AST) -> bool:

@@ -160,8 +160,7 @@ def _raises(module: Module, call: ast.Call) -> str:
 
 def _goes_on(module: Module, call: ast.Call, caught: frozenset[str], seen: frozenset[ast.AST] = frozenset()) -> bool:  # fmt: skip
     """Does a ``try`` around the call, or around every call of the function that it is in, catch that there is no such file?"""
-    below: ast.AST = call
-    for above in module.ancestors(call):
+    for below, above in module.upwards(call):
         if isinstance(above, TRIES) and below in above.body:
             kinds = (
                 kind
@@ -173,7 +172,6 @@ def _goes_on(module: Module, call: ast.Call, caught: frozenset[str], seen: froze
         if isinstance(above, FUNCTIONS):
             calls = module.view(Values).calls_of(above) if above not in seen else []
             return bool(calls) and all(_goes_on(module, each, caught, seen | {above}) for each in calls)  # fmt: skip
-        below = above
     return False
 
 

@@ -289,8 +289,7 @@ class Regions:
 
     def _is_guarded(self, statement: ast.AST) -> bool:
         """Does a ``try`` catch that the package is not there?"""
-        child = statement
-        for above in self._module.ancestors(statement):
+        for child, above in self._module.upwards(statement):
             if isinstance(above, TRIES) and any(s is child for s in above.body):
                 caught = [
                     getattr(kind, "id", "")
@@ -300,5 +299,4 @@ class Regions:
                 return not _HANDLERS.isdisjoint(caught)
             if isinstance(above, (ast.FunctionDef, ast.ClassDef)):
                 return False
-            child = above
         return False

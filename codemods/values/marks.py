@@ -94,8 +94,7 @@ def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
     """Can a mark be behind ``statement``, for a call in it, and does it belong there?"""
     if not isinstance(statement, _SIMPLE) or _has_no_gradients(module, statement, call):
         return False
-    child: ast.AST = call
-    for above in module.ancestors(call):
+    for child, above in module.upwards(call):
         if isinstance(above, ast.Lambda):
             return False
         if isinstance(above, _FUNCTIONS) and not _is_plain(module, above):
@@ -106,7 +105,6 @@ def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
             return False
         if isinstance(above, ast.ClassDef) and _places_its_own(module, above, child):
             return False
-        child = above
     if _is_captured(module, call) or stays_on_cpu(module, module.function(call)):
         return False
     return not any(map(_TESTS.match, PurePath(module.path).parts))

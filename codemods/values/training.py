@@ -412,8 +412,7 @@ def in_every_step(module: Module, node: ast.AST) -> bool:
     regions = module.view(step_regions)
     if not regions:
         return False
-    inside = node
-    for above in module.ancestors(node):
+    for inside, above in module.upwards(node):
         if above in regions:
             return True
         if isinstance(above, (ast.If, ast.IfExp)) and inside is not above.test:
@@ -421,7 +420,6 @@ def in_every_step(module: Module, node: ast.AST) -> bool:
                 return False
         elif isinstance(above, (ast.ExceptHandler, *FUNCTIONS, ast.ClassDef)):
             return False
-        inside = above
     return False
 
 
@@ -460,8 +458,7 @@ def in_forward(module: Module, node: ast.AST) -> bool:
 
 def is_switched_off(module: Module, node: ast.AST) -> bool:
     """Does training pass ``node`` by: under ``if not self.training:``, or where a parameter has to be true that is False unless given?"""
-    inside = node
-    for above in module.ancestors(node):
+    for inside, above in module.upwards(node):
         if isinstance(inside, ast.stmt):
             block, place = module.place(inside)
             if any(map(_returns_in_training, block[:place])):
@@ -473,7 +470,6 @@ def is_switched_off(module: Module, node: ast.AST) -> bool:
             asked = _asked_of(above.test, inside in body)
             if any(_is_off(module, node, part, wanted) for part, wanted in asked):
                 return True
-        inside = above
     return False
 
 

@@ -52,8 +52,7 @@ def handles_hpu(source: Source, node: ast.expr | ast.Match) -> bool:
         return any(part.pattern in mentions for part in node.cases)
     if node in mentions:
         return True
-    child: ast.AST = node
-    for above in source.ancestors(node):
+    for child, above in source.upwards(node):
         if isinstance(above, ast.BoolOp):
             if any(one in mentions for one in above.values if one is not child):
                 return True
@@ -66,7 +65,6 @@ def handles_hpu(source: Source, node: ast.expr | ast.Match) -> bool:
                 return False
         elif isinstance(above, ast.stmt):
             return False
-        child = above
     return False
 
 

@@ -94,6 +94,12 @@ class Source:
             yield parent
             parent = above(parent)
 
+    def upwards(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Each of the ancestors with the child of it that ``node`` is, or is in."""
+        for above in self.ancestors(node):
+            yield node, above
+            node = above
+
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds ``node`` (itself, when it is one)."""
         while not isinstance(node, ast.stmt):
