@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Module, Rule, Strength, Wants, Yield
 from hpushim.matrix import Row, load
 from hpushim.model import Safety, Severity, Span
 from hpushim.pycode.places import SAME

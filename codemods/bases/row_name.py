@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Module, Wants, Yield
 from hpushim.matrix import Row, load
 from hpushim.model import Severity
 

@@ -10,10 +10,8 @@ from functools import cache
 from typing import ClassVar
 
 from hpushim.engine.python.changes import Change, Guard, Import, Remove, Rename, Replace, Rewrite
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.registry import rules
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Found, Module, Rule, Wants, Yield
 from hpushim.matrix import Row, Verdict, load, signatures
 from hpushim.model import Safety, Severity
 from hpushim.pycode.walk import walk

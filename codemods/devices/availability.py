@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Code, Found, Module, Yield
 from hpushim.pycode.walk import walk
 
 from ..analysis.devices import Devices

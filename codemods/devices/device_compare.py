@@ -8,12 +8,9 @@ from collections.abc import Iterable, Sequence
 from hpushim.compare import PART, PARTS, Comparison, Form, find_named
 from hpushim.compare.inside import readings_of
 from hpushim.compare.subjects import Evidence
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.claims import Said
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.places import last_name
 
 from ..analysis.device_texts import other_texts

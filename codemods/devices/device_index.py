@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import is_device_number, is_other_device_number

@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
 from ..analysis.device_index import cuts
 from ..analysis.device_lists import device_lists

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
 from ..analysis.names import called
 

@@ -6,11 +6,8 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.model import Safety
 
 from ..analysis.names import called

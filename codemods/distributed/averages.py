@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 from functools import partial
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Import, Insert, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.names import called, word

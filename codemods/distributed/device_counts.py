@@ -6,10 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Strength, Wants, Yield
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import word

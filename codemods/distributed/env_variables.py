@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import contradicts, wanted

@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
 from ..analysis.device_numbers import (
     is_current,

@@ -6,11 +6,8 @@ import ast
 import re
 from pathlib import PurePath
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Insert, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
 from ..analysis.kinds import defines_method
 from ..analysis.names import word

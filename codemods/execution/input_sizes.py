@@ -6,11 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 

@@ -7,11 +7,8 @@ from itertools import chain, count
 
 import libcst as cst
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
 from ..analysis.bridge import loads_itself
 from ..analysis.project_facts import CLASSES, DEVICE_CHOSEN, SCALERS

@@ -5,10 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.walk import walk
 
 _DEVICES = ("xla", "tpu")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.data.document import Document
 from hpushim.engine.data.entries import Entry
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ..analysis.options import CUDA_DEVICE, HALF, attention, holds_device, rejects

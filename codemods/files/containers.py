@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.data.document import Document
 from hpushim.engine.data.entries import Entry
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Command
 from hpushim.model import Finding, Fix, Span
 

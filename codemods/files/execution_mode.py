@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.data.document import Document
 from hpushim.engine.data.entries import Entry
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Finding, Fix, Span
 

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.base.kind import Kind
-from hpushim.engine.data.document import Document
 from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.claims import Said
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Finding, Span
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.data.document import Document
 from hpushim.engine.data.requirements import requirements
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Command, Requirement, Word
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span

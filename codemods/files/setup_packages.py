@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.data.requirements import requirements
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.engine.shell.words import Requirement
 
 from ..analysis.required import (

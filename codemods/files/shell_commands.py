@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.data.document import Document
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Assignment, Command, Word
 from hpushim.model import Finding, Fix, Safety, Span
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Rename, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Wants, Yield
 from hpushim.matrix import Row
 from hpushim.model import Severity
 from hpushim.pycode.walk import walk

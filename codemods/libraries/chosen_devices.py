@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Strength, Wants, Yield
 
 from ..analysis.names import called
 from ..analysis.trainers import NAMES as TRAINERS

@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Strength, Wants, Yield
 from hpushim.matrix import Row, load
 from hpushim.model import Severity, Span
 

@@ -6,11 +6,8 @@ import ast
 import re
 import sys
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Strength, Wants, Yield
 from hpushim.matrix import Row
 
 from ..analysis.names import FOREIGN, word

@@ -7,11 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Strength, Wants, Yield
 from hpushim.model import Severity
 
 from ..analysis.kernels import PROVIDERS

@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Claim, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Claim, Code, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.devices import Devices

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.matrix import load
 
 from ..analysis.kinds import defines_method

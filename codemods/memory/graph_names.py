@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Code, Found, Module, Yield
 
 from ..analysis.verdict import known, sentence
 from ..bases.torch_name import Name, NameRule

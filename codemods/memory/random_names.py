@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Code, Found, Module, Yield
 
 from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
-from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.rule import Code, Module, Yield
 from hpushim.matrix import Verdict
 
 from ..analysis.names import called

@@ -6,12 +6,9 @@ import ast
 import re
 from typing import Any
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.places import last_name
 
 from ..analysis import autocast

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Guard, Rewrite
 from hpushim.engine.python.imports import through
-from hpushim.engine.python.module import Module
 from hpushim.engine.python.units import is_alone
 from hpushim.engine.rules.references import find
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.scalers import SHARDED, creates, enabled_by

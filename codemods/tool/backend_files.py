@@ -7,10 +7,7 @@ import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
 from ..analysis.entry import is_entry
 from ..analysis.identifiers import words_with

@@ -8,12 +8,9 @@ from dataclasses import replace
 
 import msgspec
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rename, Replace
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.claims import Said
-from hpushim.engine.rules.rule import Found, Rule
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants
 from hpushim.model import Safety
 from hpushim.pycode.walk import walk
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.claims import Said
-from hpushim.engine.rules.rule import Found, Rule, Strength
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Strength, Wants
 from hpushim.model import Span
 from hpushim.patterns import lazily
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Wants, Yield
 
 from ..bases.torch_name import CUDA, Name, NameRule, is_taken, rule_of
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Define, Import, Insert, Replace, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Claim, Code, Found, Module, Rule, Strength, Wants, Yield
 
 from ..analysis.project_facts import CLASSES, CUDA_HERE, HOLDERS, SHARED_HERE, TAKEN_HERE
 from ..edits import neutral

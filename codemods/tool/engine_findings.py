@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hpushim.engine.base.diagnostics import CODES
-from hpushim.engine.rules.rule import Rule
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Rule, Wants
 
 from ..analysis.project_facts import COMMAND_OPTIONS, FRAMEWORKS_USED, TRAINS_HERE
 

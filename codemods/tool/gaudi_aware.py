@@ -6,10 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Claim, Code, Module, Rule, Strength, Wants, Yield
 
 from ..analysis.identifiers import words_with
 from ..edits.at_hand import FUNCTIONS

@@ -7,12 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.claims import Said
-from hpushim.engine.rules.rule import Found, Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.identifiers import words_with

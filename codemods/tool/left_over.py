@@ -6,11 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.claims import Said
-from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Found, Module, Rule, Strength, Wants, Yield
 from hpushim.pycode.places import last_name
 from hpushim.pycode.scope import Binding
 

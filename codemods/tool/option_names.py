@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
 from ..analysis.device_texts import device_name
 from ..analysis.devices import Devices

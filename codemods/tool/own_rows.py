@@ -6,12 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
-from hpushim.engine.rules.rule import Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Strength, Wants, Yield
 from hpushim.matrix import Row, Verdict
 from hpushim.model import Safety
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from hpushim.engine.base.code import Code
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Rule, Strength, Yield
-from hpushim.engine.rules.wants import Wants
+from hpushim.engine.rules.rule import Code, Module, Rule, Strength, Wants, Yield
 from hpushim.pycode.places import FUNCTIONS, TRIES
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk

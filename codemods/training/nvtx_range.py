@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rename, Rewrite
-from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.rule import Code, Module, Yield
 
 from ..analysis.verdict import ask
 from ..bases.torch_name import Name, NameRule, call_statement, for_cuda_only

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Change, Import, Rename, Replace, Rewrite, written
+from hpushim.engine.python.module import Module
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import vendor
 from hpushim.model import Effort, Finding, Fix, Safety, Severity, Span
@@ -25,8 +27,6 @@ from hpushim.model import Effort, Finding, Fix, Safety, Severity, Span
 if TYPE_CHECKING:
     from hpushim.engine.base.kind import Kind
     from hpushim.engine.base.text import Text
-    from hpushim.engine.data.document import Document
-    from hpushim.engine.python.module import Module
     from hpushim.engine.rules.claims import Said
 
 #: What a message quotes of several lines goes on one.
@@ -283,3 +283,6 @@ def _neutrally(module: Module, span: Span, message: str, changes: Iterable[Chang
 
 
 AnyRule = type[Rule] | type[TextRule]
+
+#: What a rule is written with, beside changes and facts.
+__all__ = ["AnyRule", "Claim", "Code", "Document", "Found", "Module", "Rule", "Strength", "TextRule", "Wants", "Yield"]  # fmt: skip
