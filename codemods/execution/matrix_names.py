@@ -47,7 +47,7 @@ class MatrixName(RowNameRule):
     HPU307 = Code("ddp-buckets", effect="speed")
     HPU313 = Code("collective-limit", severity="error", lower=by_row("warning", "note"))
     HPU316 = Code("process-start")
-    HPU318 = Code("sync-batch-norm", severity="note")
+    HPU318 = Code("sync-batch-norm", severity="error", lower=by_row("note"))
     HPU319 = Code("deepspeed-accelerator", effort="hours")
     HPU504 = Code("optimizer-with-closure", severity="note", effect="speed")
     HPU514 = Code("dynamic-shape", effect="speed")

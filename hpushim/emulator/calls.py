@@ -1,4 +1,5 @@
-"""Objections to calls that no operator shows: TorchScript over hpu tensors, wrappers and hooks that Gaudi does not have.
+"""Objections to calls that no operator shows: TorchScript over hpu tensors, wrappers and hooks that Gaudi does not have,
+functions whose own checks refuse hpu in the torch of the emulated release.
 
 What the matrix calls unsupported is reported under ``observe`` and refused under the other policies.
 """
@@ -28,6 +29,10 @@ def install() -> None:
     _guard(torch.nn.DataParallel, "__init__", "torch.nn.DataParallel", _module_on_hpu)
     for owner, name in ((torch.Tensor, "share_memory_"), (torch.nn.Module, "share_memory")):
         _guard(owner, name, "torch.nn.Module.share_memory", _any_on_hpu)
+    norm, nested = "torch.nn.SyncBatchNorm", "torch.nested.nested_tensor"
+    _guard(torch.nn.SyncBatchNorm, "forward", norm, _where_refused(norm, _any_on_hpu))
+    for name in ("nested_tensor", "as_nested_tensor"):
+        _guard(torch.nested, name, nested, _where_refused(nested, _nests_on_hpu))
     _guard_memory()
     if torch.distributed.is_available():
         _guard_distributed()
@@ -116,10 +121,11 @@ def object_to(name: str) -> None:
     row = load().row(name)
     if row is None:
         return
+    why = [one.text for one in _verdict(name).limits if one.status == "unsupported" and one.text]
     file, line = callers.user_site()
     site = f"{file}:{line}"
     device.load().note("unsupported", name)
-    text = f"{name} does not work on {profile.gaudi}: {row.note}"
+    text = f"{name} does not work on {profile.gaudi}: {why[-1] if why else row.note}"
     if profile.policy != "observe":
         raise NotImplementedError(
             f"{site}: {row.rule} {text} (emulated HPU; HPUSHIM_POLICY=observe goes on)"
@@ -129,7 +135,44 @@ def object_to(name: str) -> None:
         objections.tell(row.rule, site, text)
 
 
+def _verdict(name: str) -> Any:
+    """What the matrix says of a row's name on the emulated target."""
+    from hpushim.matrix import load
+    from hpushim.model import Target
+
+    profile, matrix = profiles.current(), load()
+    row = matrix.row(name)
+    assert row is not None, name
+    here = Target(
+        gaudi=profile.gaudi, stack=profile.release, mode="lazy" if profile.lazy else "eager"
+    )
+    return matrix.judge(row, here)
+
+
+def refuses(name: str) -> bool:
+    """Whether the emulated target refuses what a row is about, where others may not."""
+    return bool(_verdict(name).status == "unsupported")
+
+
 # -- what is asked ------------------------------------------------------------------------------
+
+
+def _where_refused(row: str, asks: Asks) -> Asks:
+    """The question, on the targets alone that refuse it."""
+    return lambda *args, **kwargs: asks(*args, **kwargs) and refuses(row)
+
+
+def _nests_on_hpu(*args: Any, **kwargs: Any) -> bool:
+    """A nested tensor of strided layout on hpu; the other layout, jagged, is one of plain tensors."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    if kwargs.get("layout", torch.strided) is not torch.strided:
+        return False
+    device = kwargs.get("device")
+    if device is not None:
+        return bool(torch.device(device).type == "hpu")
+    return any(_is_on_hpu(one) for one in tree_leaves(args))
 
 
 def _sends_over_hccl(

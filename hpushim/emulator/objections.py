@@ -61,7 +61,7 @@ def enforce() -> None:
     )
     native.move_host_arguments(profile.lazy)
     native.set_e4m3_limit(*_e4m3_limit(profile))
-    native.set_patched_operators(list(profile.operators.patched))
+    native.set_marked_operators(list(profile.operators.patched), list(profile.operators.whole))
     hccl.enforce(profile)
 
 

@@ -114,6 +114,11 @@ class Operators:
         """Operators, without overload (``"aten::fill_"``), that compile nothing for another number given to them."""
         return tuple(f"aten::{name}" for name in self._table.patched.split())
 
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """Operators, without overload, that take whole numbers through float32, where torch's CPU kernel refuses them."""
+        return tuple(f"aten::{name}" for name in self._table.whole.split())
+
     @cached_property
     def promoted(self) -> dict[str, tuple[str, ...]]:
         """Arguments of whose common type the dtype list is asked, by the operator's full name."""

@@ -341,6 +341,7 @@ class OperatorTable(Strict, frozen=True, kw_only=True):
     patched: str = (
         ""  #: the numbers given to these are patched into one graph: another one compiles nothing
     )
+    whole: str = ""  #: these take whole numbers through float32 and cut the result off; torch's CPU kernels refuse them
     note: tuple[OpNote, ...] = ()
 
 

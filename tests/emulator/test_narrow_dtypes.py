@@ -73,8 +73,8 @@ def test_whole_numbers_beside_eight_bits_leave_them_what_they_are() -> None:
 
 
 def test_what_nobody_computes_is_still_an_error() -> None:
-    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
-        torch.trunc(torch.ones(2, dtype=torch.bool, device="hpu"))
+    with pytest.raises(NotImplementedError, match="not implemented for 'Int'"):
+        torch.softmax(torch.ones(3, dtype=torch.int32, device="hpu"), 0)
 
 
 def test_a_gradient_through_a_widened_operator() -> None:
@@ -132,3 +132,61 @@ def test_strict_refuses_what_does_not_fit(run) -> None:
 def test_bytes_of_a_bool_travel_as_they_are() -> None:
     x = torch.randn(8)
     assert torch.equal(x.view(torch.bool).to("hpu").view(torch.float32).cpu(), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("given", ["tensor", "number"])
+def test_add_relu_rounds_the_product_before_the_sum(dtype: torch.dtype, given: str) -> None:
+    x, alpha = values(dtype, (200,)), torch.tensor(0.723, dtype=dtype).item()
+    other = values(dtype, (200,)).flip(0) if given == "tensor" else 4.25
+    product = (torch.as_tensor(other, dtype=torch.float32) * alpha).to(dtype)
+    there = other.to("hpu") if isinstance(other, torch.Tensor) else other
+    found = torch._add_relu(x.to("hpu"), there, alpha=alpha).cpu()
+    assert found.dtype == dtype and torch.equal(found, torch.relu(x + product))
+
+
+WHOLE = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
+
+
+@pytest.mark.parametrize("dtype", WHOLE, ids=str)
+@pytest.mark.parametrize("weight", ["tensor", "number"])
+def test_lerp_of_whole_numbers_is_computed_in_float32_and_cut_off(dtype: torch.dtype, weight: str) -> None:  # fmt: skip
+    start, end = torch.arange(0, 6).to(dtype), torch.arange(7, 1, -1).to(dtype)
+    by = torch.arange(0, 6).to(dtype) if weight == "tensor" else 0.5
+    wide = by.float() if isinstance(by, torch.Tensor) else by
+    expected = torch.lerp(start.float(), end.float(), wide).to(dtype)
+    there = by.to("hpu") if isinstance(by, torch.Tensor) else by
+    found = torch.lerp(start.to("hpu"), end.to("hpu"), there)
+    assert found.dtype == dtype and torch.equal(found.cpu(), expected)
+    assert torch.equal(start.to("hpu").lerp_(end.to("hpu"), there).cpu(), expected)
+
+
+def test_whole_numbers_of_other_operators_that_take_them() -> None:
+    drawn = torch.empty(200, dtype=torch.int32, device="hpu").uniform_(-50, 10).cpu()
+    assert drawn.dtype == torch.int32 and -50 <= drawn.min() < drawn.max() <= 10
+    truth = torch.tensor([True, False])
+    assert torch.equal(truth.to("hpu").trunc().cpu(), truth)
+
+
+@pytest.mark.parametrize("source", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [*EIGHT_BITS, torch.int8], ids=str)
+def test_quantized_decomposed_computes_in_the_input_s_dtype(dtype: torch.dtype, source: torch.dtype) -> None:  # fmt: skip
+    import torch.ao.quantization.fx._decomposed  # declares them
+
+    operators = torch.ops.quantized_decomposed
+    x = (values(source, (6, 20)) * 20).abs()
+    kept = (lambda y: y.round()) if dtype == torch.int8 else (lambda y: y)
+    one = operators.quantize_per_tensor(x.to("hpu"), 5.0, 10, 12, 60, dtype)
+    assert torch.equal(one.cpu().float(), (kept(x / 5.0) + 10).clamp(12, 60).to(dtype).float())
+    scales, zeros = torch.rand(6) + 2, torch.arange(6)
+    many = operators.quantize_per_channel(
+        x.to("hpu"), scales.to("hpu"), zeros.to("hpu"), 0, 2, 60, dtype
+    )
+    scaled = x * scales.to(source).reciprocal()[:, None]
+    expected = (kept(scaled) + zeros[:, None]).clamp(2, 60).to(dtype)
+    assert torch.equal(many.cpu().float(), expected.float())
+    back = operators.dequantize_per_channel(
+        many, scales.to("hpu"), zeros.to("hpu"), 0, 2, 60, dtype, out_dtype=source
+    )
+    wide = (expected.float() - zeros[:, None]) * scales[:, None]
+    assert back.dtype == source and torch.equal(back.cpu(), wide.to(source))

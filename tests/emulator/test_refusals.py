@@ -149,9 +149,13 @@ def double():
 print("double", told(double))
 print("complex", told(lambda: torch.zeros(2, dtype=torch.complex64, device="hpu")))
 print("complex_to", told(lambda: torch.zeros(2, dtype=torch.complex64).to("hpu")))
+print("complex_view", told(lambda: torch.ones(2, device="hpu").view(torch.complex64)))
+print("view_as_complex", told(lambda: torch.view_as_complex(torch.ones(2, 2, device="hpu"))))
+print("unsigned_view", told(lambda: torch.ones(2, dtype=torch.int16, device="hpu").view(torch.uint16)))
 print("sparse", told(lambda: torch.ones(2, 2, device="hpu").to_sparse()))
 print("quantised", told(lambda: torch.quantize_per_tensor(torch.ones(2, device="hpu"), 0.1, 0, torch.qint8)))
 """
+COMPLEX = ("complex", "complex_to", "complex_view", "view_as_complex")
 
 
 @pytest.mark.parametrize("gaudi", ["gaudi1", "gaudi2", "gaudi3"])
@@ -164,10 +168,11 @@ def test_each_policy_on_each_generation(run, policy, gaudi):
         assert told[name].startswith("NotImplementedError") and "emulated HPU" in told[name], told
     if policy == "observe":
         assert told["float64"] == "True False" and told["double"] == "accepted"
-        assert told["complex"] == told["complex_to"] == "accepted"
+        assert {told[name] for name in (*COMPLEX, "unsigned_view")} == {"accepted"}
     else:
-        for name in ("complex", "complex_to"):
+        for name in COMPLEX:
             assert "complex64 tensors are refused on " + gaudi in told[name]
+        assert "uint16 tensors are refused on " + gaudi in told["unsigned_view"]
     if policy == "faithful":
         assert told["float64"] == "False True" and told["double"] == "accepted"
     if policy == "strict":
@@ -202,3 +207,56 @@ def test_what_torch_makes_with_unfold_and_gaudi_with_a_kernel_is_not_refused(mad
     first, second = done.stdout.splitlines()
     assert first == "True", done.stderr[-2000:]
     assert "aten::unfold does not work" in second
+
+
+@pytest.mark.parametrize(
+    ("policy", "lazy"), [("observe", "1"), ("faithful", "1"), ("observe", "0")]
+)
+def test_torch_complex_leaves_its_result_on_the_cpu_in_lazy_mode(run, policy, lazy):
+    code = """
+    import torch, hpushim
+    part = torch.ones(2, device="hpu")
+    made = 2 * torch.complex(part, part) + 1
+    print(made.device, made.tolist(), hpushim.ledger()["device_to_host"])
+    """
+    done = run(code, HPUSHIM="emulate", HPUSHIM_POLICY=policy, PT_HPU_LAZY_MODE=lazy)
+    place, values = done.stdout.split(" ", 1)
+    assert place == ("cpu" if lazy == "1" else "hpu:0") and values.startswith("[(3+2j), (3+2j)]")
+
+
+FUSED = """
+import torch, habana_frameworks.torch
+from habana_frameworks.torch.hpex import optimizers
+weight = torch.nn.Parameter(torch.ones(2, device="hpu"))
+{gradient}
+try: optimizers.{name}([weight], lr=0.1).step()
+except NotImplementedError as error: print(error)
+else: print("accepted")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "gradient", "release", "lazy", "said"),
+    [
+        ("FusedAdagrad", "weight.grad = torch.ones_like(weight)", "1.19", "0", "FusedAdagrad does not work on gaudi2: Its step raises"),
+        ("FusedAdagrad", "weight.grad = torch.ones_like(weight)", "1.19", "1", "accepted"),
+        ("FusedAdagrad", "weight.grad = torch.ones_like(weight)", "1.20", "0", "accepted"),
+        ("FusedSGD", "", "1.19", "0", "FusedSGD raises on a group that is empty"),
+        ("FusedSGD", "", "1.19", "1", "accepted"),
+        ("FusedSGD", "weight.grad = torch.ones_like(weight)", "1.19", "0", "accepted"),
+    ],
+)  # fmt: skip
+def test_what_a_fused_optimizer_refuses_outside_lazy_mode(run, name, gradient, release, lazy, said):
+    code = FUSED.format(name=name, gradient=gradient)
+    settings = {"HPUSHIM_POLICY": "faithful", "HPUSHIM_STACK": release, "PT_HPU_LAZY_MODE": lazy}
+    assert said in run(code, HPUSHIM="emulate", **settings).stdout
+
+
+def test_device_of_a_tensor_elsewhere_raises_where_a_launcher_chose_the_device(monkeypatch):
+    from habana_frameworks.torch import hpu
+
+    monkeypatch.delenv("HLS_MODULE_ID", raising=False)
+    with hpu.device_of(torch.ones(1)):
+        monkeypatch.setenv("HLS_MODULE_ID", "0")
+    with pytest.raises(AssertionError, match="names a device"):
+        hpu.device_of(torch.ones(1))

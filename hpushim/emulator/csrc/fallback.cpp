@@ -138,9 +138,20 @@ void arguments_to_host(const OperatorFacts& facts, Stack* stack, Aliases& aliase
   }
 }
 
+// In lazy mode the bridge's own kernel of torch.complex gives its result on the host.
+at::Tensor left_on_host(const OperatorFacts& facts, at::Tensor result) {
+  remark("host_result", "HPU118", facts.name + " leaves its result on the CPU in lazy mode", "compute with the real and the imaginary part");
+  host_sync("complex");
+  count(kDeviceToHost);
+  count(kDeviceToHostBytes, static_cast<int64_t>(result.nbytes()));
+  note("device_to_host", facts.name.c_str(), static_cast<int64_t>(result.nbytes()));
+  return result;
+}
+
 at::Tensor to_device(const OperatorFacts& facts, Aliases& aliases, at::Tensor result) {
   if (!result.defined() || result.device().type() != c10::DeviceType::CPU) return result;
   if (!result.has_storage()) return lift(std::move(result));  // refused there, with the reason
+  if (C10_UNLIKELY(facts.is_complex) && host_arguments_move.load(std::memory_order_relaxed)) return left_on_host(facts, std::move(result));
   auto* storage = result.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   for (auto& p : aliases.pairs) {
     if (p.aliased.is_same(result)) return p.original;

@@ -168,6 +168,16 @@ at::Tensor view_int(const at::Tensor& self, at::IntArrayRef size) {
   return at::native::view(self, size);
 }
 
+at::Tensor view_dtype(const at::Tensor& self, at::ScalarType dtype) {
+  object_to_dtype(dtype);
+  return at::native::view_dtype(self, dtype);
+}
+
+at::Tensor view_as_complex(const at::Tensor& self) {
+  object_to_dtype(c10::toComplexType(self.scalar_type()));
+  return at::native::view_as_complex(self);
+}
+
 // What a convolution's parts call, as in a trace: the whole, in which the CPU chooses its kernel.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
@@ -267,20 +277,21 @@ void register_own(torch::Library& m) {
   m.impl("resize_", TORCH_FN(at::native::resize_));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("view", view_int);
+  m.impl("view.dtype", view_dtype);
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", unfold);
   m.impl("repeat", repeat);
   m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
-  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("view_as_complex", view_as_complex);
   m.impl("record_stream", record_stream);
   m.impl("convolution_overrideable", convolution);
   m.impl("convolution_backward_overrideable", convolution_backward);
 }
 
 // Composite on other devices, one CPU kernel here: the composite would ask for kernels that only CUDA has, name the
-// devices that it takes, or take a foreach list apart into single operators.
+// devices that it takes, make a result that hpu has not, or take a foreach list apart into single operators.
 bool runs_whole(const std::string& name) {
-  static const char* const whole[] = {"aten::convolution", "aten::convolution_backward", "aten::embedding", "aten::mode"};
+  static const char* const whole[] = {"aten::complex", "aten::convolution", "aten::convolution_backward", "aten::embedding", "aten::mode"};
   for (const char* w : whole)
     if (name == w) return true;
   return name.rfind("aten::_foreach_", 0) == 0;

@@ -135,7 +135,7 @@ void bind_ledger(py::module_& m) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   m.def("add", &add);
   m.def("set_objections", &set_objections, unlocked);
-  m.def("set_patched_operators", &set_patched_operators, unlocked);
+  m.def("set_marked_operators", &set_marked_operators, unlocked);
   m.def("set_teller", &keep_teller);
   m.def("set_capturing", &set_capturing);
   m.def("set_e4m3_limit", &set_e4m3_limit);

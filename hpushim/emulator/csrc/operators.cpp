@@ -69,9 +69,17 @@ Meaning meaning_of(const c10::Argument& argument, std::optional<ArgumentKind> ki
 
 std::string without_overload(const std::string& name) { return name.substr(0, name.find('.')); }
 
-std::unordered_set<std::string>& patched_operators() {  // under facts_lock
-  static auto* names = new std::unordered_set<std::string>();
-  return *names;
+// By name without overload; under facts_lock.
+struct MarkedOperators {
+  std::unordered_set<std::string> patched, whole;
+  void mark(const std::string& name, const OperatorFacts& facts) const {
+    facts.patched = patched.count(without_overload(name)) != 0;
+    facts.takes_whole = whole.count(without_overload(name)) != 0;
+  }
+};
+MarkedOperators& marked_operators() {
+  static auto* marked = new MarkedOperators();
+  return *marked;
 }
 
 std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
@@ -107,6 +115,7 @@ std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
       op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
   facts->compute = is_compute(op.operator_name().name);
   facts->is_dropout = facts->name == "aten::native_dropout";
+  facts->is_complex = facts->name == "aten::complex";
   return facts;
 }
 
@@ -130,15 +139,15 @@ const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
   if (!slot) {
     slot = std::move(made);
     slot->rule = rule_of(name);
-    slot->patched = patched_operators().count(without_overload(name)) != 0;
+    marked_operators().mark(name, *slot);
   }
   return *slot;
 }
 
-void set_patched_operators(const std::vector<std::string>& names) {
+void set_marked_operators(const std::vector<std::string>& patched, const std::vector<std::string>& whole) {
   Hold hold(facts_lock);
-  patched_operators() = {names.begin(), names.end()};
-  for (auto& [name, facts] : all_facts()) facts->patched = patched_operators().count(without_overload(name)) != 0;
+  marked_operators() = {{patched.begin(), patched.end()}, {whole.begin(), whole.end()}};
+  for (auto& [name, facts] : all_facts()) marked_operators().mark(name, *facts);
 }
 
 void relabel_operators() {

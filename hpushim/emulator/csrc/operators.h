@@ -43,12 +43,14 @@ struct OperatorFacts {
   bool pointwise;           // results are contiguous on hpu, as torch's fake tensors have it
   bool draws_unseen;        // random without a generator argument
   bool is_dropout;
+  bool is_complex;          // torch.complex
   bool reads_back;          // the shape or value of the result needs the data: a host sync
   bool compute;
   mutable std::atomic<int64_t> calls{0};
   mutable std::atomic<int64_t> fallbacks{0};  // calls that Gaudi would have run on the CPU
   mutable std::atomic<uint64_t> lacks{0};      // narrow dtypes, by bit, that the CPU kernel was found to lack
   mutable std::atomic<const OperatorRule*> rule{nullptr};
+  mutable std::atomic<bool> takes_whole{false};  // whole numbers too where the CPU's kernel does not: they go through float32
   mutable std::atomic<bool> patched{false};  // its numbers are patched into one graph: not they, the results' shapes count
 };
 
@@ -95,8 +97,8 @@ class Watched {
 void came_from_host(const at::Tensor& tensor);                      // a copy of the host's
 void came_from(const at::Tensor& tensor, const at::Tensor& source);  // a copy, or made in the likeness, of another one
 
-// Operators whose numbers are patched into one graph, by name without overload.
-void set_patched_operators(const std::vector<std::string>& names);
+// Operators, by name without overload, whose numbers are patched into one graph, and those that take whole numbers through float32.
+void set_marked_operators(const std::vector<std::string>& patched, const std::vector<std::string>& whole);
 
 void register_operators();  // kernels.cpp
 std::vector<std::pair<std::string, int64_t>> operator_calls();

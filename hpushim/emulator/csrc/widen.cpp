@@ -1,9 +1,12 @@
 // CPU kernels know fewer of the narrow dtypes than the device does. Where one lacks a floating dtype that the device
-// computes in, it runs in float32 and the results are rounded to that dtype; where one wants positions in 64 bits, it
-// gets them.
+// computes in, or whole numbers that it takes, it runs in float32 and the results are rounded or cut off to that dtype; where one
+// wants positions in 64 bits, it gets them.
 #include "widen.h"
 
 #include <ATen/native/TypeProperties.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <algorithm>
 
 namespace hpu {
 namespace {
@@ -15,10 +18,13 @@ constexpr uint64_t bit(at::ScalarType dtype) { return 1ull << static_cast<int>(d
 constexpr uint64_t kNarrow = bit(at::ScalarType::BFloat16) | bit(at::ScalarType::Half) |
                              bit(at::ScalarType::Float8_e5m2) | bit(at::ScalarType::Float8_e4m3fn);
 
+constexpr uint64_t kWhole = bit(at::kBool) | bit(at::kByte) | bit(at::kChar) | bit(at::kShort) | bit(at::kInt) | bit(at::kLong);
+
 constexpr uint64_t kIndex = 1ull << 63;  // beside the dtypes: positions in 32 bits
 
-bool is_narrow(const at::Tensor& tensor) {
-  return tensor.defined() && (kNarrow & bit(tensor.scalar_type())) != 0;
+// The dtypes that go through float32 where the CPU's kernel lacks them.
+uint64_t widened(const OperatorFacts& facts) {
+  return facts.takes_whole.load(std::memory_order_relaxed) ? kNarrow | kWhole : kNarrow;
 }
 
 // The narrow dtypes among the arguments, as bits.
@@ -39,7 +45,7 @@ uint64_t narrow_dtypes(const OperatorFacts& facts, const Stack& stack) {
         if (item.isTensor()) add(item.toTensor());
     }
   }
-  return found & (kNarrow | kIndex);
+  return found & (widened(facts) | kIndex);
 }
 
 bool lacks_a_kernel(const c10::Error& error) {
@@ -54,8 +60,12 @@ bool lacks_a_kernel(const c10::Error& error) {
 // The wide stand-ins of the arguments, and the way back.
 class Wide {
  public:
+  explicit Wide(uint64_t dtypes) : dtypes_(dtypes) {}
+
+  bool takes(const at::Tensor& tensor) const { return tensor.defined() && (dtypes_ & bit(tensor.scalar_type())) != 0; }
+
   at::Tensor of(const at::Tensor& narrow) {
-    if (!is_narrow(narrow)) return narrow;
+    if (!takes(narrow)) return narrow;
     for (const auto& [from, to] : pairs_)
       if (from.is_same(narrow)) return to;
     pairs_.emplace_back(narrow, narrow.to(at::kFloat));
@@ -81,10 +91,11 @@ class Wide {
       if (to.is_same(result)) return from;
     if (result.scalar_type() != at::kFloat) return result;
     const auto wanted = at::native::result_type(state_);
-    return (kNarrow & bit(wanted)) != 0 ? result.to(wanted) : result;
+    return (dtypes_ & bit(wanted)) != 0 ? result.to(wanted) : result;
   }
 
  private:
+  uint64_t dtypes_;
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
   at::native::ResultTypeState state_ = {};
 };
@@ -105,18 +116,30 @@ void change(IValue& value, const Change& to) {
   }
 }
 
-// The device multiplies the result by scale_result; torch's CPU kernel divides by it.
-void scale_as_the_device_does(const OperatorFacts& facts, Stack* stack) {
-  if (facts.name.rfind("aten::_scaled_mm", 0) != 0) return;
+// The device multiplies the result of _scaled_mm by scale_result, where torch's CPU kernel divides by it; and _add_relu rounds
+// other * alpha to the dtype before it adds.
+void compute_as_the_device_does(const OperatorFacts& facts, Stack* stack) {
+  const bool adds = facts.name.rfind("aten::_add_relu", 0) == 0;
+  if (!adds && facts.name.rfind("aten::_scaled_mm", 0) != 0) return;
   const size_t first = stack->size() - facts.argument_count;
-  for (size_t i = 0; i < facts.argument_count; ++i) {
-    IValue& value = (*stack)[first + i];
-    if (facts.names[i] == "scale_result" && value.isTensor()) value = value.toTensor().reciprocal();
+  const auto argument = [&](const char* name) -> IValue& {
+    const auto at = std::find(facts.names.begin(), facts.names.end(), name);
+    return (*stack)[first + static_cast<size_t>(at - facts.names.begin())];
+  };
+  if (!adds) {
+    IValue& scale = argument("scale_result");
+    if (scale.isTensor()) scale = scale.toTensor().reciprocal();
+    return;
   }
+  IValue &other = argument("other"), &alpha = argument("alpha");
+  const at::Tensor addend = other.isTensor() ? other.toTensor() : at::scalar_tensor(other.toScalar(), at::kFloat);
+  const auto rounded = addend.mul(alpha.toScalar()).to(argument("self").toTensor().scalar_type());
+  other = other.isTensor() ? IValue(rounded) : IValue(rounded.item());
+  alpha = at::Scalar(1);
 }
 
 void run_wide(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
-  Wide wide;
+  Wide wide(widened(facts));
   std::vector<at::Tensor> written;
   auto asked = at::ScalarType::Undefined;  // a dtype that the caller names
   const size_t first = stack->size() - facts.argument_count;
@@ -131,7 +154,7 @@ void run_wide(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* 
     change((*stack)[first + argument.position], [&](const at::Tensor& t) {
       if (argument.written) written.push_back(t);
       if (argument.is_index && t.defined() && t.scalar_type() == at::kInt) return t.to(at::kLong);
-      if (!is_narrow(t)) wide.keep_in_mind(t);
+      if (!wide.takes(t)) wide.keep_in_mind(t);
       return wide.of(t);
     });
   }
@@ -152,7 +175,7 @@ void run_cpu_kernel(const OperatorFacts& facts, const c10::OperatorHandle& op, S
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     return;
   }
-  scale_as_the_device_does(facts, stack);
+  compute_as_the_device_does(facts, stack);
   if ((facts.lacks.load(std::memory_order_relaxed) & narrow) != 0) return run_wide(facts, op, stack);
   const size_t first = stack->size() - facts.argument_count;
   Stack kept(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());

@@ -14,5 +14,6 @@ from habana_frameworks.torch._operators import (  # noqa: F401 (importing regist
     indexing,
     int4,
     optimizers,
+    quantized,
     softmax,
 )

@@ -152,10 +152,15 @@ class device:
 
 
 class device_of(device):
-    """:class:`device` of a tensor; nothing for tensors elsewhere."""
+    """:class:`device` of a tensor; of one elsewhere nothing, or AssertionError where a launcher chose the device."""
 
     def __init__(self, obj):
-        super().__init__(obj.get_device() if obj.device.type == "hpu" else -1)
+        on_hpu = obj.device.type == "hpu"
+        if not on_hpu and os.getenv(HLS_MODULE_ID_VAR):
+            raise AssertionError(
+                f"device_of: the tensor is on {obj.device}, and {HLS_MODULE_ID_VAR} names a device of the machine; leave it out"
+            )
+        super().__init__(obj.get_device() if on_hpu else -1)
 
 
 def memory_usage(device: Device | int | None = None) -> int:

@@ -8,12 +8,15 @@ from habana_frameworks.torch.core.step_closure import _mark_step_if_lazy
 from habana_frameworks.torch.utils.internal import is_lazy
 
 import torch
+from hpushim.emulator import calls
 from torch.optim import Optimizer
 
 try:
     from torch.optim.optimizer import required
 except ImportError:  # torch dropped the marker; the vendor's default for lr stays "must be given"
     required = object()
+
+_EMPTY_GROUP = "empty parameter groups with a fused optimizer"
 
 hpu = torch.device("hpu")
 cpu = torch.device("cpu")
@@ -63,9 +66,11 @@ class FusedSGD(Optimizer):
                 loss = closure()
         _mark_step_if_lazy()
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._step_one(group, p)
+            given = [p for p in group["params"] if p.grad is not None]
+            if not given and calls.refuses(_EMPTY_GROUP):
+                calls.object_to(_EMPTY_GROUP)
+            for p in given:
+                self._step_one(group, p)
         _mark_step_if_lazy()
         return loss
 
