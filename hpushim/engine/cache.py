@@ -3,14 +3,11 @@
 An answer holds for the bytes of a file under its path, the options, this hpushim and its matrix, and for what the rules requested from the
 project: each question is kept with its answer, so a changed helper drops only the files that asked about what changed in it.
 
-A store is one file for each project and set of options, with a digest over all of it: one that is damaged, of another hpushim or
-larger than the limit counts as none. It is replaced as a whole; of two processes that end together the answers of one may be lost,
-never mixed. A folder that others can write to is not used. Nothing here can fail a run.
+A store is one file for each project and set of options, see :mod:`hpushim.engine.store`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Set
 from contextlib import suppress
 from hashlib import blake2b
@@ -19,23 +16,18 @@ from typing import Any
 
 import msgspec
 
-import hpushim
-from hpushim import safe_files
 from hpushim.engine.base.text import Project
 from hpushim.engine.facts import Said
-from hpushim.engine.files.discover import File
+from hpushim.engine.store import Store
 from hpushim.matrix import Matrix
 from hpushim.model import FileResult
 
-#: What findings do not come from.
-_ELSEWHERE = frozenset({"__pycache__", "cli", "emulator", "ledgers", "plan", "prove", "report", "shim"})  # fmt: skip
 #: Answers to one file, for projects of which now more and now fewer files are named.
 _VARIANTS = 3
 #: Files that a run did not look at and that stay in a store.
 _OTHERS = 5000
-_LARGEST = 64 << 20
-#: Bytes of all stores together; those that nobody used for longest go.
-_ALL = 256 << 20
+#: An empty store.
+_NOTHING = b"\x80"
 
 _Question = tuple[str, Any]
 #: Questions to the project with their answers: which part of it, what was asked, what it said.
@@ -62,11 +54,8 @@ class Entry(msgspec.Struct, array_like=True):
 class Cache:
     """The answers for one project and set of options."""
 
-    def __init__(self, root: Path, options: object, matrix: Matrix) -> None:
-        rows = [row for row in matrix.rows if row.origin]
-        text = repr((os.fspath(root), options)).encode() + msgspec.json.encode(rows)
-        self._path = Path(_folder(), f"{blake2b(text, digest_size=16).hexdigest()}.found")
-        self._head = state(matrix)
+    def __init__(self, root: Path, options: object, matrix: Matrix, head: bytes) -> None:
+        self._store = Store(root, options, matrix, head, ".found")
         self._known = self._read()
         self._used: dict[bytes, Entry] = {}
         self._changed = False
@@ -74,11 +63,6 @@ class Cache:
         self._project: dict[str, Watched] = {}
 
     # -- files ------------------------------------------------------------------------------
-
-    def key(self, file: File, data: bytes) -> bytes:
-        """Stands for a file with this content."""
-        named = f"{file.shown}\0{file.kind}\0{file.explicit}\0".encode("utf-8", "surrogatepass")
-        return blake2b(named + data, digest_size=16).digest()
 
     def entry(self, key: bytes) -> Entry | None:
         """What is known of a file."""
@@ -141,33 +125,19 @@ class Cache:
     # -- the store --------------------------------------------------------------------------
 
     def _read(self) -> dict[bytes, Entry]:
-        with suppress(OSError, msgspec.DecodeError, RecursionError):
-            if _is_own(self._path.parent):
-                data = safe_files.read(self._path, _LARGEST, follow=False)
-                if data[:16] == blake2b(data[16:], digest_size=16, key=self._head).digest():
-                    return msgspec.msgpack.decode(data[16:], type=dict[bytes, Entry])
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.msgpack.decode(self._store.read() or _NOTHING, type=dict[bytes, Entry])
         return {}
 
     def write(self) -> None:
-        """Keeps what is known now, where the folder can be written to."""
+        """Keeps what is known now."""
         if not self._changed:
-            with suppress(OSError):
-                os.utime(self._path)  # it was of use
+            self._store.used()
             return
-        with suppress(OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_own(self._path.parent):
-                return
+        with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
             others = {key: e for key, e in self._read().items() if key not in self._used}
             entries = self._used | dict(list(others.items())[:_OTHERS])
-            data = msgspec.msgpack.encode(entries)
-            if len(data) > _LARGEST - 16:
-                return
-            digest = blake2b(data, digest_size=16, key=self._head).digest()
-            with safe_files.Folder.at(self._path.parent) as folder:
-                draft = safe_files.temporary()
-                folder.write(self._path.name, digest + data, temporary=draft, names_stay=False)
-            _tidy(self._path.parent)
+            self._store.write(msgspec.msgpack.encode(entries))
 
 
 class Watched(Set[Any]):
@@ -211,66 +181,3 @@ class Watched(Set[Any]):
 
     def __bool__(self) -> bool:
         return bool(self._note(0))
-
-
-def _folder() -> str:
-    """Where stores lie; raises OSError where the user has no folder for it."""
-    folder, _ = safe_files.cache_folder()
-    if not os.path.isabs(folder):  # noqa: PTH117
-        raise safe_files.Refused("a relative path")
-    return os.path.join(folder, "found")  # noqa: PTH118
-
-
-def state(matrix: Matrix, without: Set[str] = _ELSEWHERE) -> bytes:
-    """Stands for this hpushim, its matrix and this Python; ``without`` are rooms that nothing comes from."""
-    import sys
-
-    package = os.path.dirname(os.path.abspath(hpushim.__file__))  # noqa: PTH100, PTH120
-    rules = [*map(str, _rules())]
-    parts = [
-        sys.version,
-        hpushim.__version__,
-        matrix.edition,
-        *_stated([package, *rules, matrix.path], without),
-    ]
-    return blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
-
-
-def _rules() -> Iterable[str]:
-    from importlib.util import find_spec
-
-    found = find_spec("hpushim.codemods")
-    return found.submodule_search_locations or () if found else ()
-
-
-def _stated(places: list[str], without: Set[str]) -> Iterator[str]:
-    """Name, size and time of each source file below."""
-    for place in places:
-        if os.path.isfile(place):  # noqa: PTH113
-            stat = os.stat(place)  # noqa: PTH116
-            yield f"{place} {stat.st_size} {stat.st_mtime_ns}"
-            continue
-        with os.scandir(place) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if entry.name.endswith((".py", ".txt", ".so")):
-                    stat = entry.stat()
-                    yield f"{entry.name} {stat.st_size} {stat.st_mtime_ns}"
-                elif entry.name not in without and entry.is_dir():
-                    yield from _stated([entry.path], without)
-
-
-def _is_own(folder: Path) -> bool:
-    """Can only this user put something there?"""
-    stat = folder.stat()
-    return not hasattr(os, "getuid") or (stat.st_uid == os.getuid() and not stat.st_mode & 0o022)
-
-
-def _tidy(folder: Path) -> None:
-    """Lets the stores go that nobody used for longest, until what is left is small enough."""
-    stores = [(path.stat(), path) for path in folder.iterdir()]
-    left = sum(stat.st_size for stat, _ in stores)
-    for stat, path in sorted(stores, key=lambda each: each[0].st_mtime):
-        if left <= _ALL:
-            return
-        path.unlink(missing_ok=True)
-        left -= stat.st_size

@@ -64,7 +64,7 @@ def judge(job: Job) -> Done:
 def _key(job: Job, matrix: Matrix) -> str:
     """Represents all that a report depends on: hpushim and its matrix, what was requested, the installed packages, and each file's path, size and time of change."""
     from hpushim.dependencies.places import state as installed
-    from hpushim.engine.cache import state
+    from hpushim.engine.store import state
 
     kinds: frozenset[Kind] = frozenset(get_args(Kind))
     root = project_root((job.path,))

@@ -1,18 +1,23 @@
-"""What was found before: a cached answer equals a new one, whatever was changed, damaged or written at the same time."""
+"""What was found before: a cached answer equals a new one, whatever was changed, damaged or written at the same time.
+
+Two stores are asked: ``.whole`` for a project in which nothing changed, ``.found`` for each file of one in which something did.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hpushim.engine import cache, project
+from hpushim.engine import cache, project, run, store
 from hpushim.engine.base.text import Project
 from hpushim.engine.project import analyse
-from hpushim.model import Report, Target
+from hpushim.model import Report, Style, Target
 
 TRAIN = """\
 import torch
@@ -52,24 +57,133 @@ def _found(root: Path, *, cached: bool = True) -> Report:
     return analyse([root], Target(), cache=cached)
 
 
-def _store(root: Path) -> Path:
-    (store,) = (root.parent / "kept" / "found").iterdir()
-    return store
+def _stores(root: Path) -> dict[str, Path]:
+    return {path.suffix: path for path in root.parent.glob("kept/found/*")}
 
 
-@pytest.mark.parametrize("seed", range(4))
+#: Besides what is written: a file that has another name, one that is ignored, a folder copied from elsewhere, CUDA sources, a link.
+def _moved(root: Path, chance: random.Random) -> None:
+    files = sorted(path for path in root.rglob("*.*") if path.is_file() and path.name[0] != ".")
+    file = chance.choice(files)
+    what = chance.choice(["renamed", "ignored", "taken back", "vendored", "kernel", "link", "touched", "same"])  # fmt: skip
+    if what == "renamed":
+        (root / "inner").mkdir(exist_ok=True)
+        file.rename(chance.choice([root, root / "inner"]) / f"n{chance.randrange(9)}{file.suffix}")
+    elif what in ("ignored", "taken back"):
+        lines = [file.name, "inner/"] if what == "ignored" else ["*.yaml", f"!{file.name}"]
+        (root / ".gitignore").write_text("\n".join(lines) + "\n")
+    elif what == "vendored":
+        (root / "third_party").mkdir(exist_ok=True)
+        (root / "third_party" / "a.py").write_text(TRAIN)
+    elif what == "kernel":
+        (root / "k.cu").write_text("\n" * chance.randrange(3))
+    elif what == "link":
+        (root / f"l{chance.randrange(3)}.py").unlink(missing_ok=True)
+        (root / f"l{chance.randrange(3)}.py").symlink_to(chance.choice([file, root / "nowhere"]))
+    elif what == "touched":
+        os.utime(file, (1, 1))
+
+
+#: With which words it is asked in turn: each has answers of its own.
+ASKED: list[dict[str, Any]] = [{}, {"select": ["HPU1"]}, {"ignore": ["HPU1"]}, {"exclude": ["o*.py"]}, {"propose": True}]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_after_random_edits_it_finds_what_a_new_run_finds(folder: Path, seed: int) -> None:
     chance = random.Random(seed)
-    for _ in range(15):
+    for _ in range(20):
         name = chance.choice(list(HELPERS))
         text = chance.choice([*HELPERS[name], None])
-        if text is None:
+        if chance.random() < 0.4:
+            _moved(folder, chance)
+        elif text is None:
             (folder / name).unlink(missing_ok=True)
         else:
             (folder / name).write_text(text)
-        if chance.random() < 0.2:
+        if chance.random() < 0.2 or not (folder / "train.py").exists():
+            (folder / "train.py").unlink(missing_ok=True)
             (folder / "train.py").write_text(TRAIN + f"# {chance.randrange(3)}\n")
-        assert _found(folder) == _found(folder, cached=False)
+        if chance.random() < 0.2 and _stores(folder):
+            file = chance.choice(sorted(_stores(folder).values()))
+            data = bytearray(file.read_bytes())
+            data[chance.randrange(len(data))] ^= 1
+            file.write_bytes(data)
+        words = chance.choice(ASKED)
+        style: Style = chance.choice(["native", "agnostic"])
+        found = [analyse([folder], Target(style=style), cache=cached, **words) for cached in (True, True, False)]  # fmt: skip
+        assert found[0] == found[1] == found[2]
+
+
+def _works(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes whenever something has to be worked out."""
+    worked: list[str] = []
+    made = run.Run.__init__
+    monkeypatch.setattr(run.Run, "__init__", lambda self, *words, **more: worked.append("run") or made(self, *words, **more))  # type: ignore[func-returns-value]  # fmt: skip
+    return worked
+
+
+def test_where_nothing_changed_nothing_is_worked_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "third_party").mkdir()
+    (folder / "third_party" / "a.py").write_text(TRAIN)
+    (folder / "k.cu").write_text("\n\n")
+    worked = _works(monkeypatch)
+    every = [analyse([folder], Target(), cache=True, **words) for words in (*ASKED, *ASKED)]
+    assert len(worked) == len(ASKED)
+    assert every[: len(ASKED)] == every[len(ASKED) :]
+
+
+#: What makes another project of it, for a run that finds the first one in its store.
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a file": lambda root: (root / "helpers.py").write_text("x = 2\n"),
+    "a file of settings": lambda root: (root / "config.yaml").write_text("device: cpu\n"),
+    "a file more": lambda root: (root / "more.py").write_text(""),
+    "a file less": lambda root: (root / "helpers.py").unlink(),
+    "a name": lambda root: (root / "helpers.py").rename(root / "helpers2.py"),
+    "two names": lambda root: [(root / "config.yaml").rename(root / "x"), (root / "b.yaml").rename(root / "config.yaml"), (root / "x").rename(root / "b.yaml")],
+    "a kind": lambda root: (root / "b.yaml").rename(root / "b.json"),
+    "an ignored file": lambda root: (root / ".gitignore").write_text("helpers.py\n"),
+    "a file that is left out": lambda root: (root / "gone.py").symlink_to(root / "nowhere"),
+    "lines of CUDA": lambda root: (root / "k.cu").write_text("\n" * 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_changes_is_worked_out_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    for name, text in {"helpers.py": "x = 1\n", "config.yaml": "device: cuda\n", "b.yaml": "{}\n", "k.cu": "\n"}.items():  # fmt: skip
+        (folder / name).write_text(text)
+    _found(folder)
+    worked = _works(monkeypatch)
+    _found(folder)
+    assert not worked
+    CHANGES[change](folder)
+    assert _found(folder) == _found(folder, cached=False)
+    assert len(worked) == 2
+    _found(folder)
+    assert len(worked) == 2
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs rights of files")
+def test_what_could_not_be_read_is_tried_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "closed.py").write_text(TRAIN)
+    (folder / "closed.py").chmod(0)
+    _found(folder)
+    (folder / "closed.py").chmod(0o600)
+    assert _found(folder) == _found(folder, cached=False)
+
+
+def test_a_file_that_did_not_parse_is_tried_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "old.py").write_text("import torch\nprint torch.cuda\n")
+    worked = _works(monkeypatch)
+    assert _found(folder) == _found(folder)
+    assert len(worked) == 2
 
 
 def test_only_files_that_asked_about_a_change_are_looked_at_again(
@@ -78,8 +192,8 @@ def test_only_files_that_asked_about_a_change_are_looked_at_again(
     (folder / "helpers.py").write_text("import torch\ndef make(n):\n    return n.cuda()\n")
     (folder / "alone.py").write_text("import torch\nprint(torch.cuda.is_available())\n")
     looked: list[str] = []
-    judged = project._judged
-    monkeypatch.setattr(project, "_judged", lambda item, *rest: looked.append(item[1].shown) or judged(item, *rest))  # type: ignore[func-returns-value]  # fmt: skip
+    judged = run._judged
+    monkeypatch.setattr(run, "_judged", lambda item, *rest: looked.append(item[1].shown) or judged(item, *rest))  # type: ignore[func-returns-value]  # fmt: skip
     _found(folder)
     assert sorted(looked) == ["alone.py", "helpers.py", "train.py"]
     looked.clear()
@@ -100,14 +214,23 @@ def test_other_options_have_other_answers(folder: Path) -> None:
     assert proposed == analyse([folder], Target(), propose=True)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "empty", "folder", "link"])
-def test_a_damaged_store_is_none(folder: Path, damage: str) -> None:
+@pytest.mark.parametrize("ending", [".whole", ".found"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "empty", "folder", "link", "old"])
+def test_a_damaged_store_is_none(folder: Path, damage: str, ending: str) -> None:
     expected = _found(folder)
-    store = _store(folder)
+    store = _stores(folder)[ending]
     data = store.read_bytes()
+    if ending == ".found":
+        _stores(folder)[".whole"].unlink()
     if damage in ("folder", "link"):
         store.unlink()
         store.mkdir() if damage == "folder" else store.symlink_to(folder / "train.py")
+    elif damage == "old":  # of other files, with the digest of its own bytes
+        (folder / "train.py").write_text("x = 1\n")
+        _found(folder)
+        other = store.read_bytes()
+        (folder / "train.py").write_text(TRAIN)
+        store.write_bytes(other)
     else:
         middle = len(data) // 2
         flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
@@ -120,12 +243,13 @@ def test_a_damaged_store_is_none(folder: Path, damage: str) -> None:
 
 def test_answers_of_another_hpushim_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _found(folder)
-    monkeypatch.setattr(cache, "state", lambda _matrix: b"another")
+    monkeypatch.setattr(project, "state", lambda _matrix: b"another")
+    worked = _works(monkeypatch)
     read: list[dict[bytes, cache.Entry]] = []
     original = cache.Cache._read
     monkeypatch.setattr(cache.Cache, "_read", lambda self: read.append(original(self)) or read[-1])  # type: ignore[func-returns-value]
     assert _found(folder) == expected
-    assert read[0] == {}
+    assert read[0] == {} and worked
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs rights of files")
@@ -168,17 +292,19 @@ def test_several_processes_at_once(folder: Path) -> None:
         other.join()
     assert [other.exitcode for other in others] == [0, 0, 0]
     assert _found(folder) == _found(folder, cached=False)
-    assert [path.suffix for path in _store(folder).parent.iterdir()] == [".found"]
+    kept = folder.parent / "kept" / "found"
+    assert sorted(path.suffix for path in kept.iterdir()) == [".found", ".whole"]
 
 
 def test_stores_together_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _found(folder)
-    old = _store(folder)
-    os.utime(old, (1, 1))
-    monkeypatch.setattr(cache, "_ALL", old.stat().st_size + 10)
+    old = _stores(folder)
+    for path in old.values():
+        os.utime(path, (1, 1))
+    monkeypatch.setattr(store, "_ALL", sum(path.stat().st_size for path in old.values()) + 10)
     analyse([folder], Target(style="dual"), cache=True)
-    assert not old.exists()
-    assert _store(folder)
+    assert not any(path.exists() for path in old.values())
+    assert _stores(folder).keys() == {".found", ".whole"}
 
 
 def test_what_was_asked_is_asked_again_in_the_same_words() -> None:

@@ -13,8 +13,9 @@ import toys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpushim.engine import project
+from hpushim.engine.files import pool
 from hpushim.engine.project import analyse, migrate, undo
+from hpushim.engine.run import Run
 from hpushim.errors import HpushimError
 from hpushim.model import FileResult, Report, Target
 
@@ -229,7 +230,7 @@ def test_a_repository_that_git_cannot_read_is_said(tmp_path: Path) -> None:
 def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay(tmp_path, {f"{n}.py": b"old_name\n" * (n + 1) for n in range(30)})
     alone = migrate([tmp_path], Target(), write=False, jobs=1)
-    monkeypatch.setattr(project.pool, "_WORTH", 1)
+    monkeypatch.setattr(pool, "_WORTH", 1)
     seen: list[int] = []
     many = migrate(
         [tmp_path], Target(), write=False, jobs=2, progress=lambda n, total, path: seen.append(n)
@@ -248,7 +249,7 @@ def test_facts_about_the_project(tmp_path: Path) -> None:
             "scripts/tool.py": b"",
         },
     )
-    facts = project._Run([tmp_path], Target(), None, (), (), (), unsafe=False).context.project
+    facts = Run([tmp_path], Target(), None, (), (), (), unsafe=False).context.project
     assert facts.methods == {"to", "cuda"}
     assert facts.modules == {"train", "pkg", "scripts", "tool"}
 

@@ -127,9 +127,9 @@ def _process(item: int) -> int:
 def test_the_commands_say_that_they_were_stopped(command: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\nx = torch.zeros(2).cuda()\n")
     stop = (
-        "import sys, hpushim.cli as cli, hpushim.engine.project as project\n"
+        "import sys, hpushim.cli as cli, hpushim.engine.run as run\n"
         "def stopped(*_, **__): raise KeyboardInterrupt\n"
-        "project._Run.results = stopped\n"
+        "run.Run.results = stopped\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )
     done = subprocess.run(

@@ -22,7 +22,7 @@ from crossed import EVERY
 
 import hpushim.portfolio.rows
 from hpushim.cli import main
-from hpushim.engine import cache
+from hpushim.engine import store
 from hpushim.errors import HpushimError
 from hpushim.matrix import default_path, reader
 from hpushim.model import Target
@@ -207,7 +207,7 @@ def test_what_a_result_was_made_from_is_seen_to_change(
     elif changes == "a rule":
         (tmp_path / "rules").mkdir()
         (tmp_path / "rules" / "new.py").write_text("")
-        monkeypatch.setattr(cache, "_rules", lambda: [tmp_path / "rules"])
+        monkeypatch.setattr(store, "_rules", lambda: [tmp_path / "rules"])
     again = judge(msgspec.structs.replace(job, known=first.key))
     assert not first.failed and not again.failed
     assert (again.key == first.key) == (changes == "nothing") == (not again.report)

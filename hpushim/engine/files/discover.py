@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -71,6 +72,11 @@ _OURS = {
     "markdown": re.compile(rb"## hpushim: "),
 }  # fmt: skip
 _GENERATED_NAME = lazily(r"_pb2(?:_grpc)?\.py$|\.min\.[a-z]+$")
+
+
+#: Content that represents that of a file, by the file's real path.
+Given = Mapping[Path, bytes]
+NONE: Given = MappingProxyType({})
 
 
 class File(msgspec.Struct, frozen=True):
@@ -148,7 +154,7 @@ def discover(
     return Found(tuple(files), tuple(passed), tuple(kernels))
 
 
-def named(given: Mapping[Path, bytes], root: Path) -> Found:
+def named(given: Given, root: Path) -> Found:
     """Files whose content is given and which need not exist: their kind is known by name or first line, else it is Python."""
     show = _Walk(root, frozenset(), ()).show
     files = [

@@ -41,8 +41,8 @@ class Patterns:
         self._names: dict[str, _Verdicts] = {}
         self._paths: dict[str, _Verdicts] = {}
         self._endings: dict[str, _Verdicts] = {}
-        #: All others, the last one first.
-        self._others: list[tuple[int, bool, bool, _Glob | _Path]] = []
+        #: All others, the last one first: with what the path begins with, and the name with and ends in.
+        self._others: list[tuple[int, bool, bool, str, str, str, _Glob | _Path]] = []
         for order, line in enumerate(lines):
             self._add(order, line)
         self._others.reverse()
@@ -68,9 +68,10 @@ class Patterns:
             if glob.ending:
                 self._endings.setdefault(glob.ending, _Verdicts()).add(order, out, folders)
             else:
-                self._others.append((order, out, folders, glob))
+                self._others.append((order, out, folders, "", *glob.ends, glob))
         else:
-            self._others.append((order, out, folders, _Path(tokens)))
+            path = _Path(tokens)
+            self._others.append((order, out, folders, *path.ends, path))
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """Is ``path``, relative to the ignore file's folder, ignored (True) or taken back (False)? None: not said."""
@@ -88,10 +89,12 @@ class Patterns:
                 if order > best:
                     best, out = order, verdict
         parts: list[str] | None = None
-        for order, verdict, folders, pattern in self._others:
+        for order, verdict, folders, top, first, last, pattern in self._others:
             if order < best:
                 break
             if folders and not is_folder:
+                continue
+            if not (name.startswith(first) and name.endswith(last) and path.startswith(top)):
                 continue
             if isinstance(pattern, _Glob):
                 fits = pattern.fits(name)
@@ -136,6 +139,12 @@ class _Glob:
             self._last if simple and isinstance(self._last, str) and self._last[:1] == "." else ""
         )
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """What a name begins with and ends in, as far as that is text."""
+        first, last = self._first, self._first if self._last is None else self._last
+        return first if isinstance(first, str) else "", last if isinstance(last, str) else ""
+
     def fits(self, name: str) -> bool:
         at = _at(self._first, name, 0)
         if self._last is None:
@@ -161,6 +170,12 @@ class _Path:
             else:
                 parts[-1].append(token)
         self._globs = [None if part == ["*", "*"] else _Glob(part) for part in parts]
+
+    @property
+    def ends(self) -> tuple[str, str, str]:
+        """What a path begins with, and its last part begins with and ends in, as far as that is text."""
+        top, last = self._globs[0], self._globs[-1]
+        return top.ends[0] if top else "", *(last.ends if last else ("", ""))
 
     def fits(self, parts: list[str]) -> bool:
         globs = self._globs
