@@ -1,7 +1,7 @@
 """All that was found in a project, kept until one of its files is another: then nothing has to be worked out, and no rule be loaded.
 
 It holds for the files that are found under the same paths, each with its kind and its bytes, what is left out and why, the CUDA sources, the
-options, and this hpushim with its matrix. Where anything differs, each file is asked about by itself, see :mod:`hpushim.engine.cache`.
+options, and this hpushim with its matrix. Where anything differs, answers are looked for file by file, see :mod:`hpushim.engine.cache`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
     #: The kinds of file that some rule may read.
     kinds: frozenset[Kind]
-    #: Stands for what else is there, then for each file.
+    #: Digests of what else is there, and of each file.
     around: bytes
     files: list[bytes]
     #: Of each result that carries the bytes of its file: where it is, and where the file is.
@@ -51,7 +51,7 @@ class Whole:
         self._paths, self._root, self._exclude = paths, root, exclude
         asked = [*map(os.path.realpath, paths)], tuple(exclude), options
         self._store = Store(root, asked, matrix, head, ".whole")
-        #: Stands for each file as it was when it was assessed.
+        #: The digest of each file as it was when it was assessed.
         self.seen: list[bytes] = []
 
     @cached_property
@@ -111,13 +111,13 @@ class Whole:
 
     @cached_property
     def _around(self) -> bytes:
-        """Stands for what is left out, and the CUDA sources."""
+        """A digest of what is left out, and of the CUDA sources."""
         around = msgspec.msgpack.encode((self.found.passed, counted(self.found.kernels)))
         return blake2b(around, digest_size=16).digest()
 
 
 def key(file: File, data: bytes) -> bytes:
-    """Stands for a file with this content."""
+    """A digest of a file: its name, its kind and its bytes."""
     named = f"{file.shown}\0{file.kind}\0{file.explicit}\0".encode("utf-8", "surrogatepass")
     return blake2b(named + data, digest_size=16).digest()
 
