@@ -175,6 +175,13 @@ class Dependency(msgspec.Struct, frozen=True):
     aside: bool = False
 
 
+class Program(msgspec.Struct, frozen=True):
+    """A program that trains, and what shows it."""
+
+    path: str
+    why: str
+
+
 class Page(msgspec.Struct, frozen=True):
     """The page of a code: what it finds, and the whole of it, as Markdown; with the highest severity of its findings."""
 
@@ -209,6 +216,10 @@ class Report(msgspec.Struct, frozen=True):
     around: frozenset[str] = frozenset()
     #: The program that a person would start: one that trains, if any does.
     program: str = ""
+    #: All programs that train, the likeliest first.
+    programs: tuple[Program, ...] = ()
+    #: The package whose program trains, where none of the project does.
+    trained_by: str = ""
     #: The files that it imports, however far; others may be loaded by their names.
     reached: frozenset[str] = frozenset()
     #: The files that it may do without: each import of them is under a condition, or may fail.

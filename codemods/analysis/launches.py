@@ -10,9 +10,9 @@ from hpushim.engine.data.document import Document
 from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Span
 
-_LAUNCHERS = re.compile(
-    r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"
-)
+#: What starts a program of the project.
+LAUNCHERS = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray"
+_LAUNCHERS = re.compile(rf"^({LAUNCHERS})$")
 _COMMENT = re.compile(rb"[ \t]*#")
 #: So many bytes before a word show what it is in.
 _NEAR = 4096

@@ -11,6 +11,7 @@ from hpushim.compare.subjects import is_named
 from hpushim.engine.rules.wants import (
     ELSEWHERE,
     FRAMEWORKS,
+    LAUNCHES,
     SHARED,
     TAKE_DEVICES,
     TRAINS,
@@ -23,6 +24,7 @@ from hpushim.pycode.walk import walk
 from ..edits import at_hand
 from ..edits.without_cuda import CUDA_OR_NOT, cuda_or_not
 from .device_texts import device_name
+from .launches import LAUNCHERS
 from .names import is_made_of_torch
 
 # -- what a project trains with ------------------------------------------------------------------
@@ -40,7 +42,7 @@ def _frameworks(data: bytes) -> Iterable[bytes]:
     return [_NAMES[name] for name in names & _NAMES.keys()]
 
 
-FRAMEWORKS_USED = ProjectFact(FRAMEWORKS, _frameworks, notebooks=True)
+FRAMEWORKS_USED = ProjectFact(FRAMEWORKS, _frameworks, kinds=("python", "notebook"))
 
 # -- options whose values are devices ----------------------------------------------------------
 
@@ -221,7 +223,42 @@ def _trains(data: bytes) -> Iterable[bytes]:
         yield b"loads"
 
 
-TRAINS_HERE = ProjectFact(TRAINS, _trains, notebooks=True)
+TRAINS_HERE = ProjectFact(TRAINS, _trains, kinds=("python", "notebook"))
+
+_JOINED = lazily(rb"\\\r?\n")
+#: The words of a command behind what starts a program: ``torchrun``, ``$PYTHON``, ``CUDA_VISIBLE_DEVICES=0 python``.
+_STARTS = lazily(rb"(?:^|[\s`(;&|\"'>]|=[ \t]*)(?:(?:%s|bash|sh|\$\{?\w+\}?)[ \t]+|(?=\./))([^\n`;|&#]*)" % LAUNCHERS.encode())
+_STARTED = lazily(rb"(?:^|[\s\"'/])((?:\.{0,2}/)?[\w./-]+\.(?:py|sh))(?![\w/])")
+_AS_MODULE = lazily(rb"(?:^|\s)-m[ \t]+([A-Za-z_][\w.]*)")
+#: ``fairseq-train``, also behind ``which``.
+_PACKAGED = lazily(rb"(?:^|[\s(`])(\w+-train)(?=[\s)`\\])")
+#: What lists the commands that a package installs.
+_INSTALLS = (b"console_scripts", b"[project.scripts]", b"[tool.poetry.scripts]")
+#: An entry point: ``name = "package.module:function"``.
+_ENTRY = lazily(rb"[\w-]+[ \t]*=[ \t]*[\"']?([A-Za-z_][\w.]*):[A-Za-z_]\w*")
+
+
+def _launched(data: bytes) -> Iterable[bytes]:
+    found: list[bytes] = []
+    text = _JOINED.sub(b" ", data)
+    if any(word in data for word in _INSTALLS):
+        found += (name.replace(b".", b"/") for name in _ENTRY.findall(text))
+    for words in _STARTS.findall(text):
+        if named := _STARTED.search(words):
+            found.append(named[1])
+        elif modules := _AS_MODULE.findall(words):
+            found.append(modules[-1].replace(b".", b"/"))
+    if b"-train" in data:
+        found += _PACKAGED.findall(text)
+    yield from (b"%04d %s" % (place, name) for place, name in enumerate(dict.fromkeys(found)))
+
+
+def _installed(data: bytes) -> Iterable[bytes]:
+    return _launched(data) if any(word in data for word in _INSTALLS) else ()
+
+
+LAUNCHED = ProjectFact(LAUNCHES, _launched, kinds=("markdown", "shell", "makefile", "toml", "ini"))
+INSTALLED = ProjectFact(LAUNCHES, _installed)
 
 # -- switches of the command line ------------------------------------------------------------------
 

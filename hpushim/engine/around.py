@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import NamedTuple
 
 from hpushim.engine.links import Links
+from hpushim.engine.programs import SHOWN, Started, is_called, programs, started, trained_by
+from hpushim.model import Program
 from hpushim.patterns import lazily
 
 #: By their names alone.
@@ -18,9 +20,6 @@ _NAMED = lazily(
     r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*|(?:docker-)?compose[^/]*\.ya?ml|\.[^/]+\.ya?ml)$",
     re.IGNORECASE,
 )
-
-#: What the one program of a folder is called.
-_PLAIN = frozenset({"main", "run"})
 
 #: What makes a folder a project.
 _PROJECT = lazily(
@@ -31,17 +30,17 @@ _PROJECT = lazily(
 class Needed(NamedTuple):
     """The files that no training run needs, the program that a person would start (one that trains, if any does), and what that imports.
 
-    ``chosen``: the files that it may do without, since each way to them has an optional import.
+    ``chosen``: the files that it may do without, since each way to them has an optional import. ``programs``: all that train, the
+    likeliest first. ``trained_by``: the package that does it where none of the project's files trains.
     """
 
     around: frozenset[str]
     program: str
     reached: frozenset[str]
     chosen: frozenset[str]
+    programs: tuple[Program, ...] = ()
+    trained_by: str = ""
 
-
-#: Programs that show how a package is used.
-_SHOWN = lazily(r"(?:^|/)(?:examples?|samples|demos?|tutorials?)/", re.IGNORECASE)
 
 
 def around(
@@ -51,6 +50,8 @@ def around(
     loads: Collection[str],
     links: Links,
     frameworks: Mapping[str, bool | None] = MappingProxyType({}),
+    launches: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    modules: Collection[str] = (),
 ) -> Needed:
     """Which of the files are needed for what.
 
@@ -58,35 +59,38 @@ def around(
     and projects of their own where the package trains, and the folders at the top, of which neither trains nor holds what such a file
     imports. A module beside a file that is needed may be loaded by its name, so it is needed as well; where one of ``loads`` is needed,
     which import by names that they make, any other may that nothing imports. ``frameworks``: does a file that imports a framework import
-    torch? None where it also has code for another maker's devices. Folders of other frameworks are aside too.
+    torch? None where it also has code for another maker's devices. Folders of other frameworks are aside too. ``launches``: the programs
+    that the commands in a file start; ``modules``: all packages that are imported.
     """
     found = {path for path in paths if _NAMED.search(path)}
     elsewhere = _elsewhere(paths, {*trains, *scripts}, frameworks, links)
     foreign = _foreign(paths, frameworks) | elsewhere
-    called = {path for path in scripts if PurePath(path).stem.lower().startswith("train")}
-    starts = _own({*trains, *called} - found - foreign, paths, links)
+    trains = {*trains} - found - foreign
+    trains = {path for path in trains if not path.endswith(".ipynb")} or trains
+    scripts = {*scripts, "setup.py"} - {"setup.py"}
+    able = {path for path in scripts if path not in found and path not in foreign}
+    called = {path for path in able if PurePath(path).stem.lower().startswith("train")}
+    named = {path: how for path, how in started(paths, launches).items() if path not in found | foreign}  # fmt: skip
+    ranked = programs(trains, able, loads, links, named)
+    starts = _own(trains | called, paths, links)
+    first = _first(ranked, {*starts, *loads}, links)
+    starts |= (trains | called) & links.needs(first)
     found |= elsewhere | (foreign - links.needs(starts))
     python = {p for p in paths if p.endswith((".py", ".ipynb")) or p in trains or p in scripts}
-    shown = {path for path in paths if _SHOWN.search(path)}
-    if any(
-        _is_training(path, starts)
-        for path in _programs(starts - shown, scripts, links) - found - shown
-    ):
+    shown = {path for path in paths if SHOWN.search(path)}
+    if any(_is_training(each.path, starts) for _, each in ranked if each.path not in shown) and shown.isdisjoint(first):  # fmt: skip
         starts -= shown
-        found |= (shown if shown & {*trains} else shown & python) - links.needs(starts)
-    programs = (_programs(starts, scripts, links) if starts else {*scripts}) - found - {"setup.py"}
-    if starts:  # by their names a program loads what it trains with
-        programs |= {p for p in {*scripts} - found if _is_plain(p) and not links.needs({p}).isdisjoint(loads)}  # fmt: skip
-    program = min(programs, key=lambda path: _steps(path, starts), default="")
+        found |= (shown if shown & trains else shown & python) - links.needs(starts)
     if not starts:
-        return _needed(found, {program}, links)
-    beside = {p for p in programs if _is_called(p) and _folder(p) == _folder(program)}
+        program = min(able - found, key=lambda path: (_place(path, named), path.count("/"), len(path), path), default="")  # fmt: skip
+        script, package = trained_by(launches, modules) if not ranked else ("", "")
+        return _needed(found, [script or program], links, trained_by=package)
     within = links.needs(starts)
-    needed = within | links.needs(_reach(starts, scripts, links) - found)
+    needed = within | links.needs((_reach(starts, scripts, links) | {*first}) - found)
     rest = python - needed
     found |= {path for path in rest if path in scripts or path.endswith(".ipynb")}
     folders = {_folder(path) for path in needed}
-    purposes = {path for path in found & {*scripts} - shown if not _NAMED.search(path)}
+    purposes = {path for path in found & scripts - shown if not _NAMED.search(path)}
     theirs = links.needs(purposes) - needed
     if not needed.isdisjoint(loads):  # it may load what is beside it
         theirs -= links.needs({path for path in rest - found if _folder(path) in folders})
@@ -97,7 +101,25 @@ def around(
         folders |= {_folder(path) for path in rest - theirs}
     found |= {path for path in theirs if _folder(path) not in folders}
     found |= _apart(paths, needed)
-    return _needed(found - {"setup.py"}, [program, *(beside if _is_called(program) else ())], links)
+    training = [each for points, each in ranked if each.path not in found and 2 * points > ranked[0][0]]
+    return _needed(found - {"setup.py"}, first, links, training)
+
+
+#: By so many points a program has to be likelier than those of the project's own package.
+_MARGIN = 4
+
+
+def _place(path: str, named: Mapping[str, Started]) -> tuple[bool, bool, int]:
+    """What is first in the README comes first, then what another file starts."""
+    how = named.get(path)
+    return (how is None, how is not None and not how.first, how.place if how else 0)
+
+
+def _first(ranked: Sequence[tuple[int, Program]], starts: Collection[str], links: Links) -> list[str]:
+    """The likeliest programs, several where they are equal: of those that need one of ``starts``, unless another is far likelier."""
+    own = [each for each in ranked if not links.needs({each[1].path}).isdisjoint(starts)]
+    some = own if own and own[0][0] + _MARGIN > ranked[0][0] else ranked
+    return [each.path for points, each in some if points == some[0][0]]
 
 
 def _folder(path: str) -> str:
@@ -113,12 +135,19 @@ def _above(folder: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _needed(found: Collection[str], programs: Collection[str], links: Links) -> Needed:
-    """``programs``: the one, and those beside it that train another part of it."""
-    program, start = next(iter(programs)), {*programs} - {""}
+def _needed(
+    found: Collection[str],
+    first: Sequence[str],
+    links: Links,
+    training: Sequence[Program] = (),
+    trained_by: str = "",
+) -> Needed:
+    """``first``: the program, and those that are as likely."""
+    start = {*first} - {""}
     reached = links.needs(start)
     chosen = (reached - links.certain(start)) | (links.avoidable(found) - links.certain(start))
-    return Needed(frozenset(found), program, reached, chosen)
+    program = next(iter(first), "")
+    return Needed(frozenset(found), program, reached, chosen, tuple(training), trained_by)
 
 
 def _foreign(paths: Collection[str], frameworks: Mapping[str, bool | None]) -> set[str]:
@@ -179,42 +208,15 @@ def _apart(paths: Collection[str], needed: Collection[str]) -> set[str]:
     return {path for path in paths if not inner.isdisjoint(_above(_folder(path)))}
 
 
-def _programs(starts: Collection[str], scripts: Collection[str], links: Links) -> set[str]:
-    """The scripts that reach a file which trains, and such files that nothing imports."""
-    reach = _reach(starts, scripts, links)
-    alone = {path for path in starts if links.needing({path}) == {path}}
-    return {path for path in reach if path in scripts or path in alone}
-
-
 def _reach(starts: Collection[str], scripts: Collection[str], links: Links) -> frozenset[str]:
     """What uses a file that trains; where no program is seen to, what imports one."""
     taking = links.taking(starts)
     return taking if not taking.isdisjoint({*scripts}) else links.needing(starts)
 
 
-def _is_called(path: str) -> bool:
-    return "train" in PurePath(path).stem.lower()
-
-
-def _is_plain(path: str) -> bool:
-    return PurePath(path).stem.lower() in _PLAIN
-
-
 def _is_training(path: str, trains: Collection[str]) -> bool:
     """Is training what a program is for: does it train itself, or is it called after that?"""
-    return path in trains or _is_called(path)
-
-
-def _steps(path: str, trains: Collection[str]) -> tuple[bool, int, bool, bool, int, str]:
-    """How far a program is from the one that a person would start: by its name, then by its folders."""
-    return (
-        not _is_called(path),
-        path.count("/"),
-        not _is_plain(path),
-        path not in trains,
-        len(path),
-        path,
-    )
+    return path in trains or is_called(path)
 
 
 def _top(path: str) -> str:

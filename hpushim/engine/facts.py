@@ -16,7 +16,7 @@ from hpushim.engine.files.discover import File
 from hpushim.engine.links import Links, imported, optional
 from hpushim.engine.rules import dispatch, references
 from hpushim.engine.rules.registry import rules
-from hpushim.engine.rules.wants import ELSEWHERE, FRAMEWORKS, SHARED, TRAINS, ProjectFact
+from hpushim.engine.rules.wants import ELSEWHERE, FRAMEWORKS, LAUNCHES, SHARED, TRAINS, ProjectFact
 from hpushim.patterns import lazily
 from hpushim.pycode.words import words_in
 
@@ -79,10 +79,9 @@ class Facts:
         options: Iterable[bytes] = ()
         collected: dict[str, tuple[bytes, ...]] = {}
         code = b"\n" + data if file.kind in ("python", "notebook") else data
-        if file.kind in ("python", "notebook"):
-            for fact in _wanted():
-                if (fact.notebooks or file.kind == "python") and (found := set(fact.find(code))):
-                    collected[fact.name] = tuple(sorted(found))
+        for fact in _wanted():
+            if file.kind in fact.kinds and (found := set(fact.find(code))):
+                collected[fact.name] = tuple(sorted(found))
         if file.kind == "python":
             methods.update(_METHOD.findall(code))
             methods.subtract(_PROPERTY.findall(code))
@@ -168,7 +167,7 @@ class Facts:
         return around(
             says,
             [path for path, found in says.items() if b"trains" in found],
-            [path for path, found in says.items() if b"program" in found],
+            [path for path, found in says.items() if b"program" in found or path.endswith("__main__.py")],
             [path for path, found in says.items() if b"loads" in found],
             self._links,
             {
@@ -176,6 +175,12 @@ class Facts:
                 for file, said in self._said
                 if said.collected.get(FRAMEWORKS)
             },
+            {
+                file.shown: [_text(each.partition(b" ")[2]) for each in said.collected[LAUNCHES]]
+                for file, said in self._said
+                if said.collected.get(LAUNCHES)
+            },
+            {module.partition(".")[0] for _, said in self._said for module, _ in said.imports},
         )
 
     @cached_property

@@ -275,6 +275,8 @@ class Run:
             other_framework=self.other_framework,
             around=self.needed.around,
             program=self.needed.program,
+            programs=self.needed.programs,
+            trained_by=self.needed.trained_by,
             reached=self.needed.reached,
             chosen=self.needed.chosen,
             unused=self._unused(results),

@@ -14,6 +14,7 @@ from hpushim.model import (
     Effect,
     Effort,
     Kernels,
+    Program,
     Report,
     Safety,
     Severity,
@@ -57,7 +58,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """The whole report. ``rows`` is what the matrix says of each row that a finding names."""
+    """The whole report. ``rows`` is what the matrix says of each row that a finding names, ``programs`` those that train, the likeliest first."""
 
     schema_version: int
     tool: str
@@ -68,6 +69,7 @@ class Document(msgspec.Struct, frozen=True):
     rows: dict[str, Basis]
     kernels: tuple[Kernels, ...]
     dependencies: tuple[Dependency, ...]
+    programs: tuple[Program, ...]
     files: tuple[File, ...]
 
 
@@ -85,6 +87,7 @@ def document(report: Report) -> Document:
         rows=report.rows,
         kernels=report.kernels,
         dependencies=report.dependencies,
+        programs=report.programs,
         files=tuple(
             File(
                 path=file.path,

@@ -26,6 +26,8 @@ def _lines(made: Assessment) -> Iterator[str]:
     report, summary = made.report, made.summary
     yield from (f"## hpushim: {summary.verdict}", "", prose(summary.sentence), "")
     yield from (f"Target: {prose(words.setting(report))}.  ", f"Files: {words.files(made)}.", "")
+    if trains := words.trains(report):
+        yield from (f"Trains: {prose(trains)}.", "")
     for trouble, items in made.groups.items():
         left = [item for item in items if item.handling == "by-hand"]
         if left:

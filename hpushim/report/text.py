@@ -83,6 +83,8 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     if named - {release}:
         yield [(f"        A message that names an older release rests on the source of that release; whether it holds for {release} is not known.", "dim")]  # fmt: skip
     yield [(f"Files: {words.files(assessment)}", "dim")]
+    if trains := words.trains(report):
+        yield [(f"Trains: {_clipped(trains)}", "dim")]
     yield from _unread(assessment)
     sources = _Sources(report)
     for trouble, items in assessment.groups.items():

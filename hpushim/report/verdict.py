@@ -68,7 +68,11 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     python = sum(file.path.endswith(".py") for file in report.files)
     open_ones = [e for e in report.dependencies if e.files and not e.aside and _is_open(e)]
     decisive = [each for each in open_ones if each.files * CARRIES >= python and each.files > 2]
-    if decisive and verdict not in _NOTHING:
+    if report.trained_by in {each.name for each in open_ones} and verdict not in _NOTHING:
+        decisive = [each for each in open_ones if each.name == report.trained_by]
+        sentence = f"The training loop is in {_named(decisive)}: assess that package first. {sentence}"
+        verdict = verdict if verdict == "blocked" else "needs work"
+    elif decisive and verdict not in _NOTHING:
         packages = "package" if len(decisive) == 1 else "packages"
         sentence = f"Work for the {packages} {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
     rest = [each for each in open_ones if each not in decisive]

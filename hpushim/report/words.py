@@ -113,6 +113,7 @@ def dependencies(report: Report) -> tuple[tuple[str, str], ...]:
 
 
 _MOST = 12
+_PROGRAMS = 3
 _OTHERS: dict[DependencyKind, str] = {
     "by row": "listed in the compatibility matrix (a finding says what to change, if anything)",
     "knows hpu": "mention hpu in their own code",
@@ -156,6 +157,15 @@ def files(assessment: Assessment) -> str:
     else:
         done = f"{s.changed:,} changed, {s.unchanged:,} unchanged"
     return f"{s.files:,} ({done}, {s.skipped:,} skipped, {s.failed:,} failed){size}{kernels}"
+
+
+def trains(report: Report) -> str:
+    """The programs that train, each with what shows it; empty where none is known."""
+    if report.trained_by:
+        return f"{showing.quoted(report.program)}, with a program of the package `{report.trained_by}`"
+    shown = [f"{showing.quoted(each.path)} ({each.why})" for each in report.programs[:_PROGRAMS]]
+    more = len(report.programs) - len(shown)
+    return ", ".join(shown) + (f" and {count(more, 'more program')}" if more else "")
 
 
 def by_severity(assessment: Assessment) -> str:
@@ -202,10 +212,17 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for option in assessment.report.device_options[:1]:
         after = "" if migrated else ", after migrate"
+<<<<<<< HEAD
         found.append(
             (f"{option} hpu", f"is the option to give to the scripts, not {option} cuda{after}")
         )
     if script and migrated:
+=======
+        found.append((f"{option} hpu", f"replaces {option} cuda on your command lines{after}"))
+    if script.endswith(".sh"):
+        pass  # it starts a program of another package
+    elif script and migrated:
+>>>>>>> 42cf664 (Which program trains is ranked in one place, by what it imports, what starts it and its name, and the page shows it: README commands, scripts and entry points count; a training loop in another package is named)
         native = f"hpushim run --native {script}"
         found.append((native, "runs the migrated script, on Gaudi or emulated"))
     elif script:

@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from hpushim.engine.base.kind import Kind
+
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
 
 class ProjectFact(msgspec.Struct, frozen=True):
-    """Names that are collected from every Python file of a project before the files are looked at one by one."""
+    """Names that are collected from every file of some kinds in a project before the files are looked at one by one."""
 
     name: str
     #: The names in the bytes of one file, with a newline before them. It is called for each file, so it should look for one word first.
     find: Callable[[bytes], Iterable[bytes]]
-    #: Whether notebooks are asked as well, as they are written.
-    notebooks: bool = False
+    #: The kinds of file that are asked, as they are written.
+    kinds: tuple[Kind, ...] = ("python",)
     #: Whether a file that has any of the names says something of the files that it imports and of those that import it:
     #: ``module.project.reaches(fact.name, module.path)``.
     spreads: bool = False
@@ -31,6 +33,9 @@ ELSEWHERE = b"elsewhere"
 
 #: The fact of this name says that a file trains (``b"trains"``), and that it is a program (``b"program"``).
 TRAINS = "trains"
+
+#: The fact of this name tells the programs that a file's commands start, each behind its place: ``b"0003 lib/train.py"``.
+LAUNCHES = "programs that commands start"
 
 #: The fact of this name says that a file defines a function that files of a project share, and no code but that of rules needs.
 SHARED = "functions that files share"

@@ -1,0 +1,141 @@
+"""Which programs of a project train, the one that a person would start first, each with what shows it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from hpushim.engine.links import Links
+from hpushim.model import Program
+from hpushim.patterns import lazily
+
+#: What the one program of a folder is called.
+_PLAIN = frozenset({"main", "run", "__main__"})
+#: What programs are called that do something else with a model.
+_OTHERS = lazily(
+    r"(?:^|_)(?:eval|test|infer|predict|sampl|generat|demo|visual|export|convert|extract|preprocess|prepare|plot|score|serve|bench|profil|download)",
+    re.IGNORECASE,
+)
+#: Programs that show how a package is used.
+SHOWN = lazily(r"(?:^|/)(?:examples?|samples|demos?|tutorials?)/", re.IGNORECASE)
+_README = lazily(r"(?:^|/)readme\.md$", re.IGNORECASE)
+#: A program of another package that trains: ``fairseq-train``.
+_FOREIGN = lazily(r"(\w+)-train$")
+
+
+class Started(NamedTuple):
+    """What names a program: the README or another file, with its place among what that starts."""
+
+    by: str
+    first: bool
+    place: int
+
+
+def started(paths: Collection[str], launches: Mapping[str, Sequence[str]]) -> dict[str, Started]:
+    """The files that commands in the project's texts and scripts start, or that it installs as commands.
+
+    ``launches``: of each file the names in its commands, ``train.py``, ``lib/train`` for a module. What a script starts that the README
+    names is named by the README.
+    """
+    readmes = sorted((path for path in launches if _README.search(path)), key=lambda path: (path.count("/"), path))  # fmt: skip
+    outer = [path for path in readmes if path.count("/") == readmes[0].count("/")]
+    by_last: dict[str, list[str]] = {}
+    for path in paths:
+        by_last.setdefault(path.rpartition("/")[2], []).append(path)
+    found: dict[str, Started] = {}
+    todo = [(path, Started(path, True, 0)) for path in outer]
+    todo += [(path, Started(path, False, 0)) for path in launches if path not in outer]
+    for path, how in todo:  # grows
+        for place, name in enumerate(launches.get(path, ())):
+            for each in _resolved(path, name, by_last):
+                if each not in found or (how.first and not found[each].first):
+                    found[each] = Started(how.by, how.first, place)
+                    if how.first and each in launches:
+                        todo.append((each, found[each]))
+    return found
+
+
+def _resolved(home: str, name: str, by_last: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The file that a command names: from its own folder or one around it, else the one whose path ends so."""
+    forms = [name] if name.endswith((".py", ".sh")) else [f"{name}.py", f"{name}/__main__.py"]
+    for form in forms:
+        same = by_last.get(form.rpartition("/")[2], ())
+        folder = home
+        while same and folder:
+            folder = folder.rpartition("/")[0]
+            if (whole := posixpath.normpath(posixpath.join(folder, form))) in same:
+                return [whole]
+        end = "/" + re.sub(r"^(?:\.{1,2}/)+", "", form)
+        within = "" if end.count("/") > 1 else home.rpartition("/")[0]  # behind a `cd`
+        ending = [path for path in same if f"/{path}".endswith(end) and path.startswith(within)]
+        if len(ending) == 1:
+            return ending
+    return ()
+
+
+def programs(
+    starts: Collection[str],
+    scripts: Collection[str],
+    loads: Collection[str],
+    links: Links,
+    named: Mapping[str, Started],
+) -> tuple[tuple[int, Program], ...]:
+    """The programs that train, the likeliest first, each with its points.
+
+    ``starts`` are the files that train, ``scripts`` those that can be started, ``loads`` those that import by names which they make. A reader
+    asks whether a program trains itself, or imports what does; whether the README or a script starts it; then what it is called.
+    """
+    reach = links.taking(starts)
+    alone = {path for path in starts if links.needing({path}) == {path}}
+    able = {*scripts, *(path for path in named if path.endswith(".py"))}
+    if able.isdisjoint(reach) and not alone:
+        reach = links.needing(starts)
+    found = []
+    for path in {*alone, *able}:
+        points, why = 0, []
+        if path in starts:
+            points, why = 12, ["trains itself"]
+        elif path in reach:
+            inner = min({*starts} & links.needs({path}), key=lambda each: (not is_called(each), each), default="")  # fmt: skip
+            points, why = 12, [f"imports `{inner}`"]
+        elif starts and (is_called(path) or _is_plain(path) or path in named) and not links.needs({path}).isdisjoint(loads):  # fmt: skip
+            points, why = 12 if path in named and named[path].first else 8, ["loads modules by their names"]  # fmt: skip
+        elif not is_called(path) or path.endswith(".ipynb"):
+            continue
+        if how := named.get(path):
+            points += 10 if how.first else 4
+            why.append(f"`{how.by}` starts it")
+        if is_called(path):
+            points += 8
+            why.append("its name")
+        elif _OTHERS.search(PurePath(path).stem):
+            points -= 10
+        elif path not in starts and path not in named and not _is_plain(path):
+            points -= 6  # nothing but an import shows it
+        points += 2 * _is_plain(path) - 3 * bool(SHOWN.search(path)) - path.count("/")
+        points -= 2 * (path not in able) + 16 * path.endswith(".ipynb")
+        place = how.place if how and how.first else len(named)
+        found.append((-points, place, len(path), path, why))
+    return tuple((-less, Program(path, ", ".join(why))) for less, _, _, path, why in sorted(found))
+
+
+def trained_by(launches: Mapping[str, Sequence[str]], modules: Collection[str]) -> tuple[str, str]:
+    """The script that starts another package's program which trains, and that package; of what the project imports."""
+    for path in sorted(launches, key=lambda path: (path.count("/"), path)):
+        for name in launches[path]:
+            found = _FOREIGN.match(name)
+            if found and found[1] in modules and path.endswith(".sh"):
+                return path, found[1]
+    return "", ""
+
+
+def is_called(path: str) -> bool:
+    """Is a program called after training?"""
+    return "train" in PurePath(path).stem.lower()
+
+
+def _is_plain(path: str) -> bool:
+    return PurePath(path).stem.lower() in _PLAIN
