@@ -10,8 +10,8 @@ from hpushim.engine.data.document import Document
 from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Span
 
-#: What starts a program of the project.
-LAUNCHERS = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray"
+from .project_facts import LAUNCHERS
+
 _LAUNCHERS = re.compile(rf"^({LAUNCHERS})$")
 _COMMENT = re.compile(rb"[ \t]*#")
 #: So many bytes before a word show what it is in.

@@ -24,7 +24,6 @@ from hpushim.pycode.walk import walk
 from ..edits import at_hand
 from ..edits.without_cuda import CUDA_OR_NOT, cuda_or_not
 from .device_texts import device_name
-from .launches import LAUNCHERS
 from .names import is_made_of_torch
 
 # -- what a project trains with ------------------------------------------------------------------
@@ -225,9 +224,16 @@ def _trains(data: bytes) -> Iterable[bytes]:
 
 TRAINS_HERE = ProjectFact(TRAINS, _trains, kinds=("python", "notebook"))
 
+# -- commands that start programs ----------------------------------------------------------------
+
+#: What starts a program of the project.
+LAUNCHERS = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray"
 _JOINED = lazily(rb"\\\r?\n")
 #: The words of a command behind what starts a program: ``torchrun``, ``$PYTHON``, ``CUDA_VISIBLE_DEVICES=0 python``.
-_STARTS = lazily(rb"(?:^|[\s`(;&|\"'>]|=[ \t]*)(?:(?:%s|bash|sh|\$\{?\w+\}?)[ \t]+|(?=\./))([^\n`;|&#]*)" % LAUNCHERS.encode())
+_STARTS = lazily(
+    rb"(?:^|[\s`(;&|\"'>]|=[ \t]*)(?:(?:%s|bash|sh|\$\{?\w+\}?)[ \t]+|(?=\./))([^\n`;|&#]*)"
+    % LAUNCHERS.encode()
+)
 _STARTED = lazily(rb"(?:^|[\s\"'/])((?:\.{0,2}/)?[\w./-]+\.(?:py|sh))(?![\w/])")
 _AS_MODULE = lazily(rb"(?:^|\s)-m[ \t]+([A-Za-z_][\w.]*)")
 #: ``fairseq-train``, also behind ``which``.

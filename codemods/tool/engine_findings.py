@@ -5,7 +5,13 @@ from __future__ import annotations
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules.rule import Rule, Wants
 
-from ..analysis.project_facts import COMMAND_OPTIONS, FRAMEWORKS_USED, INSTALLED, LAUNCHED, TRAINS_HERE
+from ..analysis.project_facts import (
+    COMMAND_OPTIONS,
+    FRAMEWORKS_USED,
+    INSTALLED,
+    LAUNCHED,
+    TRAINS_HERE,
+)
 
 
 class EngineFindings(Rule):
@@ -13,4 +19,7 @@ class EngineFindings(Rule):
 
     codes = CODES
     #: A directive is assessed even where nothing else is to be found.
-    wants = Wants(texts=("hpushim:",), facts=(COMMAND_OPTIONS, FRAMEWORKS_USED, TRAINS_HERE, LAUNCHED, INSTALLED))
+    wants = Wants(
+        texts=("hpushim:",),
+        facts=(COMMAND_OPTIONS, FRAMEWORKS_USED, TRAINS_HERE, LAUNCHED, INSTALLED),
+    )

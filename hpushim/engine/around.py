@@ -42,7 +42,6 @@ class Needed(NamedTuple):
     trained_by: str = ""
 
 
-
 def around(
     paths: Collection[str],
     trains: Collection[str],
@@ -101,7 +100,9 @@ def around(
         folders |= {_folder(path) for path in rest - theirs}
     found |= {path for path in theirs if _folder(path) not in folders}
     found |= _apart(paths, needed)
-    training = [each for points, each in ranked if each.path not in found and 2 * points > ranked[0][0]]
+    training = [
+        each for points, each in ranked if each.path not in found and 2 * points > ranked[0][0]
+    ]
     return _needed(found - {"setup.py"}, first, links, training)
 
 
@@ -115,7 +116,9 @@ def _place(path: str, named: Mapping[str, Started]) -> tuple[bool, bool, int]:
     return (how is None, how is not None and not how.first, how.place if how else 0)
 
 
-def _first(ranked: Sequence[tuple[int, Program]], starts: Collection[str], links: Links) -> list[str]:
+def _first(
+    ranked: Sequence[tuple[int, Program]], starts: Collection[str], links: Links
+) -> list[str]:
     """The likeliest programs, several where they are equal: of those that need one of ``starts``, unless another is far likelier."""
     own = [each for each in ranked if not links.needs({each[1].path}).isdisjoint(starts)]
     some = own if own and own[0][0] + _MARGIN > ranked[0][0] else ranked

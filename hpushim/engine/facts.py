@@ -167,7 +167,11 @@ class Facts:
         return around(
             says,
             [path for path, found in says.items() if b"trains" in found],
-            [path for path, found in says.items() if b"program" in found or path.endswith("__main__.py")],
+            [
+                path
+                for path, found in says.items()
+                if b"program" in found or path.endswith("__main__.py")
+            ],
             [path for path, found in says.items() if b"loads" in found],
             self._links,
             {

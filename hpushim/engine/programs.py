@@ -86,7 +86,7 @@ def programs(
     """The programs that train, the likeliest first, each with its points.
 
     ``starts`` are the files that train, ``scripts`` those that can be started, ``loads`` those that import by names which they make. A reader
-    asks whether a program trains itself, or imports what does; whether the README or a script starts it; then what it is called.
+    wants to know whether a program trains itself, or imports what does; whether the README or a script starts it; then what it is called.
     """
     reach = links.taking(starts)
     alone = {path for path in starts if links.needing({path}) == {path}}

@@ -70,7 +70,11 @@ def _top(made: Assessment, name: str) -> ET.Element:
         el("p", sentence(summary.sentence), class_="verdict"),
         el("p", f"Checked for {words.setting(report)}.", class_="dim small"),
         el("p", f"Files: {words.files(made)}.", class_="dim small"),
-        *([el("p", "Trains: ", sentence(trains), ".", class_="dim small")] if (trains := words.trains(report)) else ()),
+        *(
+            [el("p", "Trains: ", sentence(trains), ".", class_="dim small")]
+            if (trains := words.trains(report))
+            else ()
+        ),
     )
 
 

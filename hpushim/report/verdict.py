@@ -70,7 +70,9 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     decisive = [each for each in open_ones if each.files * CARRIES >= python and each.files > 2]
     if report.trained_by in {each.name for each in open_ones} and verdict not in _NOTHING:
         decisive = [each for each in open_ones if each.name == report.trained_by]
-        sentence = f"The training loop is in {_named(decisive)}: assess that package first. {sentence}"
+        sentence = (
+            f"The training loop is in {_named(decisive)}: assess that package first. {sentence}"
+        )
         verdict = verdict if verdict == "blocked" else "needs work"
     elif decisive and verdict not in _NOTHING:
         packages = "package" if len(decisive) == 1 else "packages"

@@ -162,7 +162,9 @@ def files(assessment: Assessment) -> str:
 def trains(report: Report) -> str:
     """The programs that train, each with what shows it; empty where none is known."""
     if report.trained_by:
-        return f"{showing.quoted(report.program)}, with a program of the package `{report.trained_by}`"
+        return (
+            f"{showing.quoted(report.program)}, with a program of the package `{report.trained_by}`"
+        )
     shown = [f"{showing.quoted(each.path)} ({each.why})" for each in report.programs[:_PROGRAMS]]
     more = len(report.programs) - len(shown)
     return ", ".join(shown) + (f" and {count(more, 'more program')}" if more else "")
@@ -212,17 +214,12 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for option in assessment.report.device_options[:1]:
         after = "" if migrated else ", after migrate"
-<<<<<<< HEAD
         found.append(
             (f"{option} hpu", f"is the option to give to the scripts, not {option} cuda{after}")
         )
-    if script and migrated:
-=======
-        found.append((f"{option} hpu", f"replaces {option} cuda on your command lines{after}"))
     if script.endswith(".sh"):
         pass  # it starts a program of another package
     elif script and migrated:
->>>>>>> 42cf664 (Which program trains is ranked in one place, by what it imports, what starts it and its name, and the page shows it: README commands, scripts and entry points count; a training loop in another package is named)
         native = f"hpushim run --native {script}"
         found.append((native, "runs the migrated script, on Gaudi or emulated"))
     elif script:

@@ -66,6 +66,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             folder = _of(item.path, beside)
             if folder != item.path or item.finding.message not in built:
                 built[item.finding.message] = folder
+    imported = {item.finding.row for item in by_hand if item.area == PACKAGES}
     found: dict[tuple[object, ...], list[Item]] = {}
     for item in by_hand:
         aside = _is_aside(item, report)
@@ -73,6 +74,8 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
         if item.trouble == "kernels" or (is_required(item) and item.path in kernels):
             folder = built[message] if code == _IMPORTED else _of(item.path, beside)
             found.setdefault((aside, folder), []).append(item)
+        elif (name := _package(item, imported)) is not None:
+            found.setdefault((False, name), []).append(item)
         elif item.trouble == "unread" or (is_required(item) and item.area == PACKAGES):
             found.setdefault((aside, code, message), []).append(item)
         else:
@@ -84,7 +87,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     python = sum(f.path.endswith(".py") and f.path not in report.around for f in report.files)
     made = []
     for key, group in found.items():
-        group.sort(key=lambda item: item.trouble != "kernels")
+        group.sort(key=lambda item: (item.trouble != "kernels", item.area != PACKAGES, _is_aside(item, report), not is_required(item)))  # fmt: skip
         places = [(item.path, item.finding.function) for item in group]
         stops = [i for i in group if is_required(i) and not (i.area == FILES and i.trouble == "cpu" and i.finding.row in told)]  # fmt: skip
         required = [item for item in stops if _is_needed(item, report)]
@@ -105,6 +108,8 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
         reached = any(_is_reached(item.path, report) for item in group)
         certain = any(_is_reached(item.path, report) and item.path not in report.chosen for item in group)  # fmt: skip
         own = group[0].trouble == "kernels"
+        if own and piece.least >= KERNELS[0]:
+            piece = _with_counterparts(piece, group, report)
         if (own or piece.effort == "none") and not certain:  # of what is chosen by its name
             piece = msgspec.structs.replace(piece, required=False)
         if not piece.required and not piece.aside and not all(map(_only_builds, stops)):
@@ -195,6 +200,31 @@ def _built_only(work: Work) -> Work:
     )
 
 
+#: What a file calls the same written with torch's operators.
+_SAME_IN_TORCH = re.compile(rb"\ndef (\w+_(?:native|ref|reference|naive|torch|pytorch|slow)|(?:native|naive|torch|reference|slow)_\w+)\(")  # fmt: skip
+
+
+def _with_counterparts(work: Work, group: Sequence[Item], report: Report) -> Work:
+    """The same, where files that hold or build kernels also have plain code for it: hours for each file, a look where it has."""
+    texts = {file.path: file.before or b"" for file in report.files}
+    files = {item.path for item in group if item.trouble == "kernels"} - {path for path in texts if PurePath(path).name in BUILDERS}  # fmt: skip
+    named = {path: found[1].decode() for path in files if (found := _SAME_IN_TORCH.search(texts.get(path, b"")))}  # fmt: skip
+    if not named:
+        return work
+    (least, most), written = _FIRST["hours"], len(files) - len(named) + 1
+    first, *rest = re.split(r"(?<=[;.]) ", work.message, maxsplit=1)
+    told = f"{first.rstrip(';.')} (`{min(named.values())}` in the same file is plain code for it){first[len(first.rstrip(';.')) :]}"
+    return msgspec.structs.replace(work, message=" ".join((told, *rest)), least=min(work.least, least * written), most=min(work.most, most * written))  # fmt: skip
+
+
+def _package(item: Item, imported: Collection[str | None]) -> str | None:
+    """The package that an item is about as a whole: what imports it, in however many files, and what requires it are one decision."""
+    row, named = item.finding.row, _QUOTED.match(item.finding.message)
+    if row not in imported or not (row or "").isidentifier() or named is None:
+        return None
+    return named[0].strip("`").partition(".")[0].replace("-", "_")
+
+
 def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
@@ -253,6 +283,8 @@ def _piece(
     further, same = len(set(said.values())) - 1, len(said) - len(set(said.values()))
     (more, at_most), (each, at_most_each) = _MORE[effort], _SAME[effort]
     files, (file, at_most_file) = len({path for path, _ in said}) - 1, _FILE[effort]
+    if _package(first, {first.finding.row}):
+        further = same = files = 0
     return Work(
         first.finding.code,
         first.finding.message,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hpushim.engine.around import around
@@ -14,7 +15,7 @@ from hpushim.report import assess
 from hpushim.report.narrowing import Baseline, without
 from hpushim.report.text import render_text
 from hpushim.report.verdict import Verdict
-from hpushim.report.work import in_words
+from hpushim.report.work import Work, in_words
 
 #: The functions at some lines of the file that the findings below are in.
 FUNCTIONS = {5: "Loss.forward", 6: "Loss.forward", 10: "Loss.other"}
@@ -451,3 +452,26 @@ def test_what_a_message_holds_for_as_well_is_named_by_what_it_is_about(messages:
     ]
     shown = render_text(report(python(*found)))
     assert (f"(the same for {also})" in shown) if also else ("the same for" not in shown)
+
+
+@pytest.mark.parametrize("paths", [("a.py",), ("a.py", "b.py", "c.py"), ("a.py", "notebook.ipynb", "test_a.py")])  # fmt: skip
+def test_a_package_is_one_piece_however_many_files_import_it(paths: tuple[str, ...]) -> None:
+    def of(*paths: str) -> Work:
+        files = [python(at(3, "`pkg` chooses", "HPU714", severity="error", row="pkg"), path=path) for path in paths]  # fmt: skip
+        (one,) = assess(report(*files)).summary.work
+        return one
+
+    assert (of(*paths).least, of(*paths).most) == (of("a.py").least, of("a.py").most)
+    assert len(of(*paths).places) == len(paths)
+
+
+@pytest.mark.parametrize("name", ["up_native", "native_up", "up_ref", "naive_up", "up_torch"])
+def test_kernels_with_plain_code_beside_them_are_hours(name: str) -> None:
+    def of(text: str) -> Work:
+        file = python(at(2, "`load`: builds. More", "HPU711", severity="error", effect="kernel", effort="none"), path="op.py")  # fmt: skip
+        (one,) = assess(report(msgspec.structs.replace(file, before=text.encode()))).summary.work
+        return one
+
+    without, beside = of("x = load()\n"), of(f"x = load()\n\ndef {name}(x):\n    pass\n")
+    assert without.least >= 8 * 60 > beside.most
+    assert f"`load`: builds (`{name}` in the same file" in beside.message
