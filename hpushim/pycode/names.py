@@ -7,7 +7,7 @@ import builtins
 import re
 import sys
 from collections.abc import Generator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from hpushim.pycode.places import TRIES, last_name
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import", "LazyLoader"])
 #: What people call parts of a package. Unbound where something is star-imported, such a name comes from there.
 _USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
+#: What says something of a package, or takes one thing from it; with a default, ``getattr`` may give that one.
+_LOOKS = ("getattr", "hasattr")
 _MISSING = ("ImportError", "ModuleNotFoundError")
 _NOTHING: frozenset[str] = frozenset()
 #: A name and the innermost scope that it stands in.
@@ -111,14 +113,19 @@ class Names:
         if any(_loaded(call) & self._ambient for word in _LOADERS for call in index.calls(word)):
             return True
         names = {b.name for b in index.import_bindings if b.qualified in self._ambient}
-        alone = rb"(?<!import )\b(?:%s)\b(?!\s*\.)" % b"|".join(name.encode() for name in names)
-        return bool(names) and any(
-            isinstance(node, ast.Name)
-            and node.id in names
-            and not isinstance(index.parent(node), ast.Attribute)
-            for unit in index.holding(re.compile(alone))
+        return any(
+            isinstance(node, ast.Name) and node.id == name and self._is_handed(node)
+            for name in names
+            for unit in index.holding(_alone(name))
             for node in index.within(unit)
         )
+
+    def _is_handed(self, node: ast.Name) -> bool:
+        """Is the name of a package more than the front of another, or what is looked at: ``hasattr(torch, "compile")``?"""
+        above = self._index.parent(node)
+        if isinstance(above, ast.Call) and above.args[:1] == [node]:
+            return last_name(above.func) not in _LOOKS or len(above.args) > 2
+        return not isinstance(above, ast.Attribute)
 
     def may_mean(self, name: str) -> bool:
         """May a name of this spelling mean a dotted name somewhere: is it imported, or given what may be one?"""
@@ -259,6 +266,13 @@ class Names:
         elif isinstance(node, ast.Call):
             found = _loaded(node)
         return frozenset([f"{name}{tail}" for name in found])
+
+
+@cache
+def _alone(name: str) -> re.Pattern[bytes]:
+    """A name with no dot behind it. It comes first in the pattern: other places are then passed over at the speed of memory."""
+    word = name.encode()
+    return re.compile(rb"%s(?<!\w%s)(?<!import %s)\b(?!\s*\.)" % (word, word, word))
 
 
 def _packages(names: frozenset[str]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
-from hpushim.model import Mode, Target
+from hpushim.model import Mode, Style, Target
 
 
 def migrated(
@@ -322,3 +322,21 @@ BINDS = ["torch = n", "torch += n", "torch: object = n", "torch, m = n", "for to
 def test_a_name_that_is_given_something_else_is_torch_no_longer(bind: str) -> None:
     text = f"import torch\n\n\ndef f(n):\n    {bind}\n    torch.cuda.synchronize()\n"
     assert migrated(text) == text
+
+
+#: Ways in which the name of the package has another value where a rewrite would be written through it, and what is rewritten there.
+HIDING = ["def f(x, torch):\n    {0}\n", "def f(x):\n    {0}\n    with x as torch:\n        pass\n", "def f(x):\n    {0}\n    torch = x\n", "def f(x):\n    for torch in x:\n        {0}\n", "class C:\n    torch = x\n    {0}\n"]  # fmt: skip
+HIDDEN = ["y = autocast()", "y = [autocast(enabled=False)]", "synchronize()", "y = current_device()", "y = FloatTensor(2)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", HIDING)
+@pytest.mark.parametrize("use", HIDDEN)
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_nothing_is_written_through_a_name_that_has_another_value(
+    form: str, use: str, style: Style
+) -> None:
+    head = "import torch\nfrom torch.cuda.amp import autocast\nfrom torch.cuda import FloatTensor, current_device, synchronize\n\n\n"
+    context = Context(Target(style=style), load())
+    done = settle(head + form.format(use), "python", "a.py", context)
+    assert "HPU004" not in {finding.code for finding in done.findings}
+    assert "torch." not in done.text.partition("\n\n\n")[2]

@@ -195,6 +195,12 @@ class Rule(Named):
         if fix is not None and any(map(_is_misplaced, fix.changes)):
             fix, safety = None, "manual"
             message = f"{message}; here it gets another value, so change this by hand"
+        about = node if isinstance(where, Span) else where
+        if fix is not None and (hidden := _hidden(module, about, fix.changes)):
+            fix, safety = None, "manual"
+            message = (
+                f"{message}; `{hidden}` is the name of something else here, so change this by hand"
+            )
         if fix is not None and module.target.style == "agnostic":
             message = _neutrally(module, span, message, fix.changes)
         plain = Fix(fix.title, fix.safety, (), fix.group) if fix is not None else None
@@ -202,7 +208,6 @@ class Rule(Named):
         finding = self._finding(module, span, message, plain, row, code, severity, safety, new)
         if effort is not None:
             finding = msgspec.structs.replace(finding, effort=effort)
-        about = node if isinstance(where, Span) else where
         changes = fix.changes if fix is not None else ()
         firm = self.strength if strength is None else strength
         return Found(finding, about, changes, tuple(claims), firm)
@@ -273,6 +278,21 @@ def _is_misplaced(change: Change) -> bool:
         except SyntaxError:
             return True
     return False
+
+
+def _hidden(module: Module, about: ast.AST | None, changes: Iterable[Change]) -> str:
+    """The package through which something would be written where its name has another value: ``def f(torch): …``."""
+    for change in changes:
+        if isinstance(change, Rename):
+            node, package = change.node, change.name.partition(".")[0]
+        elif isinstance(change, Import) and about is not None and not (change.there or change.alias):  # fmt: skip
+            node, package = about, change.module
+        else:
+            continue
+        scope = module.scope(node)
+        if scope.lookup(package) and package not in module.names.of_name(scope, package):
+            return package
+    return ""
 
 
 def _neutrally(module: Module, span: Span, message: str, changes: Iterable[Change]) -> str:
