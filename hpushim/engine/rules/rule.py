@@ -282,6 +282,7 @@ def _is_misplaced(change: Change) -> bool:
 
 def _hidden(module: Module, about: ast.AST | None, changes: Iterable[Change]) -> str:
     """The package through which something would be written where its name has another value: ``def f(torch): …``."""
+    node: ast.AST
     for change in changes:
         if isinstance(change, Rename):
             node, package = change.node, change.name.partition(".")[0]
