@@ -185,3 +185,19 @@ def test_the_lists_stand_in_the_matrix_alone():
     lists = load().autocast
     assert len(lists.lower.split()) >= 25 and len(lists.fp32.split()) >= 40
     assert not set(lists.lower.split()) & set(lists.fp32.split())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "hpu_backend"])
+@pytest.mark.parametrize("name", sorted(LOWER | FLOAT32))
+def test_compiled_code_sees_the_dtype_that_runs(backend, name):
+    """Python code in a compiled function may ask for it, and makes other tensors of it."""
+    torch._dynamo.reset()
+    call = (LOWER | FLOAT32)[name]
+
+    def seen() -> Any:
+        with torch.autocast("hpu", BF16):
+            result = call()
+            return result, torch.zeros(1, dtype=result.dtype, device="hpu"), str(result.dtype)
+
+    plain, told = seen(), torch.compile(seen, backend=backend)()
+    assert [told[0].dtype, told[1].dtype, told[2]] == [plain[0].dtype, plain[1].dtype, plain[2]]
