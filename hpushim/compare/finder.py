@@ -11,8 +11,8 @@ from hpushim.compare.comparison import Comparison, Form
 from hpushim.compare.functions import function_comparison
 from hpushim.compare.inside import compared_inside, is_changed_inside, readings_of
 from hpushim.compare.other_branches import handles_hpu
-from hpushim.compare.subjects import OF_SETS, SET_METHODS, Evidence
-from hpushim.pycode.places import last_name
+from hpushim.compare.subjects import OF_SETS, SET_METHODS, Evidence, Holds
+from hpushim.pycode.places import At, Part, last_name
 from hpushim.pycode.source import Source
 from hpushim.pycode.walk import walk
 
@@ -182,7 +182,7 @@ class _Finder:
         for subject, other in ((left, right), (right, left)):
             shown = self._evidence.is_device(subject) or self._evidence.is_composed(subject)
             if self._evidence.spells_cuda(other) and shown and not texts.is_hpu(subject):
-                return ([subject], []) if not self._evidence.spells_cuda(subject) else ([], [])
+                return [subject], []
         for subject, other in ((left, right), (right, left)):
             if self._is_other_spelling(subject, other):
                 return [subject], [other]
@@ -204,6 +204,11 @@ class _Finder:
                 named = [one for one in other.elts if texts.is_cuda(one)]
                 if named and self._evidence.is_device(subject):
                     return [subject], named
+        if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
+            return [], []
+        for subject, other in ((left, right), (right, left)):
+            if self._evidence.holds_other(At(subject), At(other)):
+                return [left, right], [one for one in ast.walk(other) if isinstance(one, ast.expr) and texts.is_cuda(one)]  # fmt: skip
         return [], []
 
     def _member(
@@ -214,7 +219,7 @@ class _Finder:
             named = [left] if texts.is_beginning(left) else []
             if evidence.is_device(right) and not isinstance(right, ast.Dict):
                 return ([right], named), Form.SEARCH
-            if evidence.is_composed(right) or evidence.is_keyed(right) or (named and spelling.is_word(right)):  # fmt: skip
+            if evidence.is_composed(right) or evidence.has_readings(right) or (named and spelling.is_word(right)):  # fmt: skip
                 return ([right], named), Form.SEARCH
             return ([], []), Form.SEARCH
         if texts.names_cuda(left) and spelling.is_shown(right):
@@ -229,10 +234,12 @@ class _Finder:
             if here or any(evidence.spells_cuda(one) for one in members):
                 literal = isinstance(right, ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Call)
                 return ([left], here if literal else []), Form.MEMBER
-            if isinstance(left, ast.Tuple) and any(evidence.is_reading(one) for one in left.elts):
-                pairs = [one for one in members if isinstance(one, ast.Tuple)]
-                if any(texts.is_cuda(one) for pair in pairs for one in pair.elts):
-                    return ([left], []), Form.MEMBER
+        items = At(right, (Part.ITEM,))
+        if evidence.holds_other(At(left), items):
+            return ([left], []), Form.MEMBER
+        if evidence.holds_other(items, At(left)):
+            return ([right], []), Form.MEMBER
+        if members is not None:
             return ([], []), Form.MEMBER
         if evidence.is_reading(left):
             return ([left], []), Form.MEMBER
@@ -376,14 +383,15 @@ class _Finder:
                 yield from self._asked_for_cuda(node, table, key)
             return
         composed = evidence.is_composed(key)
-        of_pair = isinstance(key, ast.Tuple) and any(map(evidence.is_reading, key.elts))
+        of_pair = bool(evidence.holds(key, (Part.ITEM,)) & Holds.READING)
         if isinstance(key, ast.Slice) or not (composed or of_pair or evidence.is_device(key)):
             return
         members = evidence.members(table)
         named = [one for one in members or () if texts.is_cuda(one)]
+        spelled = any(map(evidence.spells_cuda, members or ()))
         # A table by name may have got more keys, or come from elsewhere: the text of a device says enough.
         known = composed or of_pair or evidence.is_reading(key)
-        if named or (known and spelling.may_be_table(table)) or ((composed or of_pair) and isinstance(table, ast.Dict)):  # fmt: skip
+        if spelled or (known and spelling.may_be_table(table)) or ((composed or of_pair) and isinstance(table, ast.Dict)):  # fmt: skip
             here = named if isinstance(table, ast.Dict) else []
             yield self._made(node, Form.LOOKUP, [key], here, known=members)
 
@@ -401,7 +409,7 @@ class _Finder:
         self, node: ast.expr, table: ast.expr, key: ast.expr
     ) -> Iterator[Comparison]:
         """``counts["cuda"]``, ``counts.get("cuda")``: of a table whose keys were read from devices."""
-        sure = self._evidence.is_keyed(table)
+        sure = self._evidence.has_readings(table)
         asked = isinstance(node, ast.Call) and last_name(node.func) in ("get", "pop")
         if not sure and (self._evidence.members(table) is not None or not (asked or self._is_grown(table))):  # fmt: skip
             return
@@ -438,7 +446,7 @@ class _Finder:
         if sure is None:
             evidence = self._evidence
             sure = any(
-                evidence.is_device(one) or evidence.is_composed(one) or evidence.is_keyed(one)
+                evidence.is_device(one) or evidence.is_composed(one) or evidence.has_readings(one)
                 for one in subjects
             )
         handled = handles_hpu(self._source, node) or any(texts.is_hpu(one) for one in known or ())

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from hpushim.compare import texts
 from hpushim.pycode.answers import Answers, Circular
 from hpushim.pycode.cells import CHANGED, PARTS
-from hpushim.pycode.places import At, Cell, Edge, Function, How, Part, Way, last_name
+from hpushim.pycode.places import NESTED, At, Cell, Edge, Function, How, Part, Way, last_name
 from hpushim.pycode.source import Source
 from hpushim.pycode.values import Values
 
@@ -55,6 +55,7 @@ class Holds(enum.IntFlag):
 
 _NOTHING = 0
 _DEVICE, _READING, _OTHER, _COMPOSED, _CUDA = (int(one) for one in Holds)
+_INSIDE = [(Part.ITEM,) * deep for deep in range(1, NESTED)]
 _SAME_WAY = frozenset(("given", "taken"))
 
 
@@ -93,9 +94,17 @@ class Evidence(Circular):
         """Whether the value is a text with a device's text in it: ``f"run-{x.device}"``, ``",".join(map(str, devices))``."""
         return node is not None and bool(self.answers.of(At(node)) & _COMPOSED)
 
-    def is_keyed(self, node: ast.expr) -> bool:
-        """Whether the value is a table or a count whose keys were read from devices."""
-        return bool(self.answers.of(At(node, (Part.ITEM,))) & _READING)
+    def has_readings(self, node: ast.expr) -> bool:
+        """Whether items of the value were read from devices: keys of a table or a count, elements of a tuple, fields of a record."""
+        return any(self.answers.of(At(node, way)) & _READING for way in _INSIDE)
+
+    def holds_other(self, read: At, other: At) -> bool:
+        """Whether the one holds a device's text inside where the other holds CUDA's: ``place_of(x) == ("cuda", 0)``."""
+        return any(
+            self.answers.of(At(other.node, (*other.way, *way))) & _CUDA
+            and self.answers.of(At(read.node, (*read.way, *way))) & _READING
+            for way in _INSIDE
+        )
 
     def spells_cuda(self, node: ast.expr | None) -> bool:
         """Whether an expression may be the text of a CUDA device: itself, or what its name is bound to."""

@@ -30,7 +30,7 @@ Step: TypeAlias = int | str | Part
 #: The way into a container, from the outside in: ``("device", 0)`` for ``x["device"][0]``.
 Way: TypeAlias = tuple[Step, ...]
 #: Values nested deeper are not followed. A way that grows with each turn (``x = [x]``) would have no end.
-_NESTED = 4
+NESTED = 4
 
 How = Literal[
     # The value itself goes on:
@@ -120,7 +120,7 @@ def inside(node: ast.AST | Cell, *ways: Iterable[Step]) -> At | None:
                 way[-1] = Part.ITEM  # of the rest some element, whatever its number
             else:
                 way.append(step)
-    if len(way) > _NESTED or (way and way[-1] is Part.REST):
+    if len(way) > NESTED or (way and way[-1] is Part.REST):
         return None
     return At(node, tuple(way))
 

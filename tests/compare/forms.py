@@ -16,6 +16,7 @@ from __future__ import annotations
 from form_case import FormCase, expression
 from further_forms import FURTHER_EXPRESSIONS
 from further_programs import FURTHER_PROGRAMS
+from held_forms import HELD_FORMS
 from inside_forms import INSIDE_EXPRESSIONS
 
 EXPRESSIONS = [
@@ -309,4 +310,11 @@ PROGRAMS = [
     ),
 ]
 
-FORMS = EXPRESSIONS + PROGRAMS + FURTHER_EXPRESSIONS + FURTHER_PROGRAMS + INSIDE_EXPRESSIONS
+FORMS = [
+    *EXPRESSIONS,
+    *PROGRAMS,
+    *FURTHER_EXPRESSIONS,
+    *FURTHER_PROGRAMS,
+    *HELD_FORMS,
+    *INSIDE_EXPRESSIONS,
+]

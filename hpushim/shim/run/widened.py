@@ -6,6 +6,8 @@ the answer the one that CUDA would give. Plain Python, so that torch.compile rea
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import re
 import sys
 from collections.abc import Callable
@@ -13,20 +15,34 @@ from types import GeneratorType
 from typing import Any
 
 _AS_CUDA = {"hpu": "cuda", "hpu:0": "cuda:0"}
+_HELD = (list, tuple, set, frozenset)
 _HPU = re.compile(r"(?<![A-Za-z0-9])hpu(?![A-Za-z0-9])")
 
 
 def as_cuda(value: Any) -> Any:
-    """A device's type or text as CUDA would have it, also inside a longer text; a collection of such texts; else as it is."""
+    """A device's type or text as CUDA would have it, also inside a longer text; a collection or a record of such texts; else as it is."""
     if isinstance(value, str):
         if value in _AS_CUDA:
             return _AS_CUDA[value]
         return _HPU.sub("cuda", value) if "hpu" in value else value
-    if isinstance(value, (set, frozenset, list, tuple)) and type(value).__module__ == "builtins":
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return value._make(map(as_cuda, value))
+    if isinstance(value, _HELD) and type(value).__module__ == "builtins":
         return type(value)(as_cuda(one) for one in value)
     if isinstance(value, (map, filter, GeneratorType)):
         return map(as_cuda, value)
+    if _is_record(value):
+        other = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(other, field.name, as_cuda(getattr(value, field.name)))
+        return other
     return value
+
+
+def _is_record(value: Any) -> bool:
+    """Is it an object of a dataclass that compares by its fields?"""
+    params = getattr(type(value), "__dataclass_params__", None)
+    return params is not None and params.eq
 
 
 class _Shown(str):
@@ -53,7 +69,7 @@ def same(left: Any, right: Any) -> Any:
         if left == right or _is_hpus(left, right) or _is_hpus(right, left):
             return True
         return as_cuda(left) == as_cuda(right) if "hpu" in left or "hpu" in right else False
-    if isinstance(left, (list, tuple, set, frozenset)) and type(left) is type(right):
+    if (isinstance(left, _HELD) and isinstance(right, _HELD)) or _is_record(left):
         return left == right or as_cuda(left) == as_cuda(right)
     return left == right
 
@@ -69,10 +85,9 @@ def among(value: Any, collection: Any) -> bool:
     """``value in collection``."""
     if value in collection:
         return True
-    other = as_cuda(value) if isinstance(value, (str, tuple)) else value
-    if other == value:
+    if not isinstance(value, (str, *_HELD)) and not _is_record(value):
         return False
-    return other in collection or (
+    return as_cuda(value) in collection or (
         not isinstance(collection, str) and any(same(value, one) for one in collection)
     )
 
@@ -102,7 +117,11 @@ def looked_up(table: Any, method: str, key: Any, *args: Any, **kwargs: Any) -> A
 
 def entry(table: Any, key: Any) -> Any:
     """The key to look up: the other device's where the table has none for this one."""
-    if not isinstance(key, (str, tuple)) or not hasattr(table, "__contains__") or key in table:
+    if (
+        not (isinstance(key, (str, tuple)) or _is_record(key))
+        or not hasattr(table, "__contains__")
+        or key in table
+    ):
         return key
     if isinstance(key, str) and key.startswith("cuda"):
         other: Any = "hpu:0" if key[4:5] == ":" else "hpu"
