@@ -81,7 +81,7 @@ class Names:
             if bases:
                 found = frozenset([f"{base}.{node.attr}" for base in bases])  # type: ignore[attr-defined]
         elif kind is ast.Call:
-            found = _loaded(node)  # type: ignore[arg-type]
+            found = _loaded(node) or self._stood_for(node)  # type: ignore[arg-type]
         elif kind is not ast.Subscript:
             return found
         if not found and self._hands_on:
@@ -101,6 +101,16 @@ class Names:
                 return _NOTHING
             names |= found
         return _packages(frozenset(names))
+
+    def _stood_for(self, call: ast.Call) -> frozenset[str]:
+        """``torch`` for ``Lazy()``, an object of a class whose ``__getattr__`` looks every name up in torch."""
+        name = getattr(call.func, "id", "")
+        methods = [part for owner in self._index.statements(ast.ClassDef) if owner.name == name for part in owner.body if getattr(part, "name", "") == "__getattr__"]  # fmt: skip
+        given = [each.value for method in methods for each in ast.walk(method) if isinstance(each, ast.Return)]  # fmt: skip
+        looked = [each.args[0] for each in given if isinstance(each, ast.Call) and getattr(each.func, "id", "") == "getattr" and len(each.args) == 2]  # fmt: skip
+        if not looked or len(looked) < len(given):
+            return _NOTHING
+        return frozenset(name for each in looked for name in self.possible(each))
 
     @cached_property
     def _imported(self) -> dict[ast.AST, str | None]:
@@ -238,11 +248,26 @@ class Names:
                 return _NOTHING
             if isinstance(value, ast.Constant) and value.value is None:
                 continue  # the usual `except ImportError: name = None`
+            if isinstance(value, ast.Attribute) and self._is_replaced(value):
+                return _NOTHING  # it keeps what the name meant before
             through = yield from self._in_scope(value, self._index.scope(binding.node))
             if not through:
                 return _NOTHING
             names |= through
         return frozenset(names)
+
+    def _is_replaced(self, node: ast.Attribute) -> bool:
+        """Does the file give an attribute of this name another value: ``torch.cuda.seed = mine``, ``setattr(torch.cuda, "seed", mine)``?"""
+        index = self._index
+        if any(not isinstance(each.ctx, ast.Load) and ast.unparse(each.value) == ast.unparse(node.value) for each in index.attributes(node.attr)):  # fmt: skip
+            return True
+        return any(
+            isinstance(call.args[1], ast.Constant)
+            and call.args[1].value == node.attr
+            and ast.unparse(call.args[0]) == ast.unparse(node.value)
+            for call in index.calls("setattr")
+            if len(call.args) > 2
+        )
 
     def _stands_in(self, binding: Binding) -> bool:
         """Is it a function or class in place of one that cannot be imported?"""

@@ -22,6 +22,7 @@ from hpushim.engine.python.module import Module
 from hpushim.matrix import load
 from hpushim.model import Target
 from hpushim.pycode.index import Index
+from hpushim.pycode.source import Source
 
 
 def module(text: str) -> Module:
@@ -84,6 +85,44 @@ def last(m: Module, name: str = "q") -> str | None:
 )
 def test_what_a_name_means(text: str, meaning: str | None) -> None:
     assert last(module(text)) == meaning
+
+
+_REPLACES = (
+    "torch.cuda.f = mine",
+    "del torch.cuda.f",
+    "torch.cuda.f = q",
+    "def g(): torch.cuda.f = mine",
+    "setattr(torch.cuda, 'f', mine)",
+    "monkeypatch.setattr(torch.cuda, 'f', mine)",
+)
+_KEEPS = ("torch.cuda.g = mine", "other.f = mine", "setattr(torch.cuda, name, mine)", "torch.cuda.f()")  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("line", [*_REPLACES, *_KEEPS])
+def test_what_keeps_a_function_that_the_file_replaces_is_not_its_name(
+    line: str, place: str
+) -> None:
+    kept = "q = torch.cuda.f"
+    m = module("\n".join(("import torch", *((line, kept) if place == "before" else (kept, line)), "q")))  # fmt: skip
+    assert last(m) == ("torch.cuda.f" if line in _KEEPS else None)
+
+
+_LOOKS_UP = (
+    "import torch as t\n    return getattr(t, name)",
+    "if self.t is None:\n      import torch\n      self.t = torch\n    return getattr(self.t, name)",
+    "import importlib\n    return getattr(importlib.import_module('torch'), name)",
+)
+_ANSWERS = ("return self.table[name]", "return getattr(self.other, name)", "import torch\n    if c: return None\n    return getattr(torch, name)")  # fmt: skip
+
+
+@pytest.mark.parametrize("made", ["q = Lazy()", "q = Lazy('torch', eager=False)", "r = Lazy()\nq = r"])  # fmt: skip
+@pytest.mark.parametrize("body", [*_LOOKS_UP, *_ANSWERS])
+def test_an_object_that_looks_every_name_up_in_a_package_stands_for_it(body: str, made: str) -> None:  # fmt: skip
+    m = Source(f"class Lazy:\n  t = None\n  def __getattr__(self, name):\n    {body}\n{made}\nq.x", ("torch",))  # fmt: skip
+    assert m.qualified(m.parent(m.index.names("q")[-1])) == (
+        "torch.x" if body in _LOOKS_UP else None
+    )
 
 
 def test_a_name_may_mean_several_things() -> None:
