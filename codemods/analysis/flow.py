@@ -230,6 +230,9 @@ class Flow(Circular):
                 subject = self._values.captured(parent)
                 if subject is not None:
                     yield subject
+            case ast.Match():
+                for value in self._values.patterns(parent, way):
+                    yield At(value)
             case ast.Call() if node is not parent.func:
                 yield from self._given(node, parent)
             case ast.BinOp() if isinstance(parent.op, OF_SETS) and way:

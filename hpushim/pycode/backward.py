@@ -15,6 +15,7 @@ from hpushim.pycode.cells import (
     COPIES,
     EXTEND,
     FIELDS,
+    GROUPS,
     LOOK_UP,
     MATCHES,
     PARTS,
@@ -312,7 +313,7 @@ class Backward(Cells):
             yield edge_to("item", base, (_ITEM,), way[2:])
         elif name in MATCHES and args:
             yield edge_to("part", args[-1])  # of which a match is a part
-        elif name in ("group", "groups"):
+        elif name in GROUPS:
             yield edge_to("part", base)
         elif name == "popleft":
             yield edge_to("item", base, (_ITEM,), way)

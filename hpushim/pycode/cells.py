@@ -22,8 +22,10 @@ from hpushim.pycode.places import (
     edge_to,
     inside,
     last_name,
+    meets,
 )
 from hpushim.pycode.scope import Binding
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
     from hpushim.pycode.source import Source
@@ -47,6 +49,8 @@ LOOK_UP = frozenset(("get", "pop", "setdefault", "__getitem__"))
 TEXTS = frozenset(("str", "repr", "format"))
 #: Methods that find a match of a pattern in their last argument.
 MATCHES = frozenset(("match", "search", "fullmatch", "sub", "subn"))
+#: Methods of a match that give what it matched.
+GROUPS = frozenset(("group", "groups"))
 #: Methods that give parts of a text, and the text with less or with other letters.
 PARTS = frozenset(("split", "rsplit", "partition", "rpartition"))
 CHANGED = frozenset((
@@ -354,6 +358,13 @@ class Cells(Circular):
                 return None
             pattern, above = above, self._source.parent(above)
         return inside(above.subject, way)
+
+    def patterns(self, match: ast.Match, way: Way = ()) -> Iterator[ast.expr]:
+        """What the cases of a match compare its subject with, or what lies there inside of it."""
+        for part in (part for case in match.cases for part in walk(case.pattern)):
+            at = self.captured(part) if isinstance(part, ast.MatchValue) else None
+            if at is not None and len(at.way) == len(way) and all(map(meets, at.way, way)):
+                yield part.value  # type: ignore[attr-defined]
 
     # -- pieces -----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from hpushim.pycode.cells import (
     COPIES,
     EXTEND,
     FIELDS,
+    GROUPS,
     LOOK_UP,
     MATCHES,
     PARTS,
@@ -414,6 +415,8 @@ class Forward(Cells):
             if isinstance(call, ast.Call) and call.func is node:
                 if node.attr in PARTS or node.attr in CHANGED:
                     yield edge_to("part", call, (_ITEM,) if node.attr in PARTS else ())
+                elif node.attr in GROUPS:
+                    yield edge_to("part", call, (_ITEM,) if node.attr == "groups" else ())
                 elif node.attr == "result":
                     yield edge_to("choice", call)
             return
