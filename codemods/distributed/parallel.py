@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
+from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import (
     is_current,
@@ -59,7 +60,7 @@ _SPREADING = frozenset(
 class DeviceIds(Rule):
     """``device_ids`` and ``output_device`` of DDP, and the same idea elsewhere."""
 
-    HPU306 = Code("ddp-device-ids", severity="error", fix=("safe", "unsafe"))
+    HPU306 = Code("ddp-device-ids", severity="error", fix=("safe", "unsafe", "manual"))
     HPU308 = Code(
         "data-parallel",
         severity="error",
@@ -74,7 +75,7 @@ class DeviceIds(Rule):
         keywords=("device_ids",),
         facts=(CLASSES,),
     )
-    also = Wants(keywords=("device_id",))
+    also = Wants(keywords=("device_id",), attributes=("device_ids", "output_device"))
 
     def __init__(self) -> None:
         #: What was told: two calls may be given one dictionary.
@@ -106,6 +107,27 @@ class DeviceIds(Rule):
                 row=ask(module, DATA_PARALLEL_ROW).row,
                 code="HPU308",
             )
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        """``model.device_ids[0]``, of a wrapper that has indices on CUDA alone."""
+        if agnostic(module) or not isinstance(node.ctx, ast.Load):
+            return
+        made = [each for each in module.view(Values).origins(node.value) if isinstance(each, ast.Call)]  # fmt: skip
+        shown, ours = module.source(node), {module.qualified(call.func) for call in made}
+        if any(module.qualified(call.func) in DDP and (call.args[1:] or _given(module, call, "device_ids")) for call in made):  # fmt: skip
+            yield self.finding(
+                node,
+                f"`{shown}` is None on Gaudi, where DDP is given no indices; take the device of the parameters",
+                row=ask(module, "torch.nn.parallel.DistributedDataParallel(device_ids=)").row,
+                code="HPU306", safety="manual",
+            )  # fmt: skip
+        elif ours & DATA_PARALLEL:
+            empty = "an empty list" if node.attr == "device_ids" else "missing"
+            yield self.finding(
+                node,
+                f"`{shown}` is {empty} on Gaudi, where DataParallel has no devices to spread the model over",
+                row=ask(module, DATA_PARALLEL_ROW).row, code="HPU308", severity="warning",
+            )  # fmt: skip
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``Own(model, device_ids=[rank])``, where the project builds the class on DDP or FSDP."""
