@@ -260,3 +260,20 @@ def test_device_of_a_tensor_elsewhere_raises_where_a_launcher_chose_the_device(m
         monkeypatch.setenv("HLS_MODULE_ID", "0")
     with pytest.raises(AssertionError, match="names a device"):
         hpu.device_of(torch.ones(1))
+
+
+SHARDED = """
+import torch, habana_frameworks.torch, torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel
+dist.init_process_group("hccl", rank=0, world_size=1, store=dist.HashStore())
+model = FullyShardedDataParallel(torch.nn.Linear(2, 2).to("hpu"), device_id=torch.device("hpu"))
+try: model(torch.ones(1, 2, device="hpu")).sum().backward()
+except NotImplementedError as error: print(error)
+else: print("accepted")
+"""
+
+
+@pytest.mark.parametrize(("lazy", "said"), [("1", "HPU309"), ("0", "accepted")])
+def test_fsdp_is_refused_in_lazy_mode(start, lazy, said):
+    done = start(SHARDED, HPUSHIM="emulate", HPUSHIM_POLICY="faithful", PT_HPU_LAZY_MODE=lazy)
+    assert said in done.stdout and ("Not available in lazy mode" in done.stdout) is (lazy == "1")

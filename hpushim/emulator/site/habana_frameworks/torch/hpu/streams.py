@@ -9,6 +9,8 @@ from habana_frameworks.torch.hpu.events import Event
 from habana_frameworks.torch.utils.internal import is_lazy
 
 import torch
+from hpushim import callers
+from hpushim.emulator import calls
 from hpushim.emulator import device as emulated
 
 is_lazy_mode = is_lazy()
@@ -23,6 +25,9 @@ class Stream(torch.Stream):
     is_capture = False
 
     def __new__(cls, device=None, priority=0, **kwargs) -> Any:
+        if is_lazy_mode and callers.through("torch.distributed.fsdp._runtime_utils"):
+            # FullyShardedDataParallel makes its streams in the first forward pass; nothing else of it needs the device's own.
+            calls.object_to("torch.distributed.fsdp.FullyShardedDataParallel")
         given = {name: kwargs[name] for name in _GIVEN if name in kwargs}
         if given:
             given["device_index"] = _get_device_index(given.get("device_index"), optional=True)
