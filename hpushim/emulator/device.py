@@ -5,6 +5,7 @@ Nothing here knows the vendor's names; ``habana_frameworks.torch.hpu`` spells th
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -71,6 +72,37 @@ def share_cpu_random(on: bool) -> None:
     Two devices then share one stream, which no Gaudi does: for comparing runs only.
     """
     load().share_cpu_random(bool(on))
+    if on:
+        _answer_for_hpu()
+
+
+@functools.cache
+def _answer_for_hpu() -> None:
+    """Has ``contiguous()`` and ``is_contiguous()`` answer for the strides of a Gaudi, where results keep the CPU's.
+
+    torch asks no operator for either, so they are replaced.
+    """
+    import torch
+
+    kind: Any = torch.Tensor
+    rows = torch.contiguous_format
+    on_hpu = load().is_contiguous_on_hpu
+    make, asked = kind.contiguous, kind.is_contiguous
+
+    def is_plain(tensor: Any, form: Any) -> bool:
+        return form is rows and tensor.device.type == "hpu" and type(tensor) in (kind, torch.nn.Parameter)
+
+    @functools.wraps(asked)
+    def is_contiguous(self: Any, memory_format: Any = rows) -> bool:
+        return bool(on_hpu(self) if is_plain(self, memory_format) else asked(self, memory_format=memory_format))
+
+    @functools.wraps(make)
+    def contiguous(self: Any, memory_format: Any = rows) -> Any:
+        if is_plain(self, memory_format) and asked(self) and not on_hpu(self):
+            return self.clone(memory_format=rows)
+        return make(self, memory_format=memory_format)
+
+    kind.contiguous, kind.is_contiguous = contiguous, is_contiguous
 
 
 def synchronize() -> None:

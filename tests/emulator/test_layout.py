@@ -47,22 +47,52 @@ class _Seen(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-RESHAPES = {
-    "reshape": lambda x: x.reshape(2, 12),
+#: What looks at the strides before it asks for a view, so that it works on hpu too.
+LOOKING = {
+    "reshape": lambda x: x.reshape(-1, 12),
     "torch.reshape": lambda x: torch.reshape(x, (-1,)),
     "flatten": lambda x: x.flatten(1),
+    "contiguous": lambda x: x.contiguous().view(-1),
+    "contiguous by name": lambda x: x.contiguous(memory_format=torch.contiguous_format).view(-1),
+    "is_contiguous": lambda x: (x if x.is_contiguous() else x.clone(memory_format=torch.contiguous_format)).view(-1),
+    "linear": lambda x: F.linear(x, torch.eye(4, device=x.device), torch.ones(4, device=x.device)),
+    "instance_norm": F.instance_norm,
+    "matmul": lambda x: x @ torch.eye(4, device=x.device),
+    "einsum": lambda x: torch.einsum("...i,ij->...j", x, torch.eye(4, device=x.device)),
+}  # fmt: skip
+
+LAYOUTS = {
+    "3 dimensions": lambda x: torch.relu(x.transpose(1, 2)).transpose(1, 2),
+    "4 dimensions": lambda x: (x[None].permute(0, 3, 1, 2) * 2).permute(0, 2, 3, 1)[0],
+    "of two": lambda x: (x.transpose(0, 2) + x.transpose(0, 2)).transpose(0, 2),
+    "with a gradient": lambda x: torch.relu(x.requires_grad_().transpose(1, 2)).transpose(1, 2),
 }
 
 
 @pytest.mark.usefixtures("cpu_random")
 @pytest.mark.parametrize("mode", [contextlib.nullcontext, _Seen])
-@pytest.mark.parametrize("reshape", RESHAPES)
-def test_reshape_works_where_a_view_fails_under_a_dispatch_mode_too(reshape, mode):
-    x = torch.relu(torch.rand(2, 3, 4, device="hpu").transpose(1, 2)).transpose(1, 2)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("looking", LOOKING)
+def test_what_looks_at_the_strides_works_where_a_view_fails_under_a_dispatch_mode_too(looking, layout, mode):  # fmt: skip
+    x = torch.rand(2, 3, 4)
+    there, here = LAYOUTS[layout](x.to("hpu")), LAYOUTS[layout](x.clone())
     with mode():
-        assert RESHAPES[reshape](x).cpu().equal(RESHAPES[reshape](x.cpu()))
-        with pytest.raises(RuntimeError, match="HPU519"):
-            x.view(2, 12)
+        torch.testing.assert_close(LOOKING[looking](there).cpu(), LOOKING[looking](here))
+        for view in (there.view, lambda *size: there.view_as(torch.empty(size, device="hpu")), lambda *size: there.unflatten(2, (2, 2)).view(size)):  # fmt: skip
+            with pytest.raises(RuntimeError, match="HPU519"):
+                view(2, 12)
+
+
+@pytest.mark.usefixtures("cpu_random")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_contiguous_tells_the_truth_of_hpu(layout):
+    x = LAYOUTS[layout](torch.rand(2, 3, 4, device="hpu"))
+    assert not x.is_contiguous()
+    assert x.contiguous().is_contiguous()
+    assert x.cpu().is_contiguous()
+    rows = torch.rand(2, 3, 4, device="hpu")
+    assert rows.is_contiguous()
+    assert rows.contiguous() is rows
 
 
 @pytest.mark.parametrize("random", ["own", "cpu"])

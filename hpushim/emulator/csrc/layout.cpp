@@ -34,9 +34,23 @@ c10::DimVector laid_out(at::IntArrayRef strides, at::IntArrayRef sizes, at::IntA
   return found;
 }
 
-// Whether reshape() asks for the view: it copies where the strides do not fit. While a dispatch mode is on, as prove's is, torch
-// makes it of view() by the strides that it sees, which are the CPU's here. Only the calls on the stack tell the two apart.
-bool is_for_reshape() { return c10::get_backtrace(0, 256).find("reshape") != std::string::npos; }
+// Whether the program itself asks for the view. Operators of torch's that are made of others (reshape, linear, instance_norm) choose
+// by the strides that they see, which are the CPU's here: on hpu they would go another way. Only the calls on the stack tell.
+bool program_asks() {
+  const std::string calls = c10::get_backtrace(0, 256);
+  const std::string mark = "at::_ops::";
+  const auto first = calls.rfind(mark);  // what the program called is the outermost
+  if (first == std::string::npos) return true;
+  const auto from = first + mark.size();
+  const std::string called = calls.substr(from, calls.find("::", from) - from);
+  return called.find("view") != std::string::npos || called.find("unflatten") != std::string::npos;
+}
+
+// The strides that a tensor has on hpu, where results lie in rows.
+c10::DimVector in_rows(const at::Tensor& self, const KeptLayout& kept) {
+  if (!cpu_strides.load(std::memory_order_relaxed)) return c10::DimVector(self.strides());
+  return laid_out(self.strides(), kept.sizes, kept.strides, rows_of(kept.sizes));
+}
 
 }  // namespace
 
@@ -51,15 +65,26 @@ bool keeps_cpu_strides(const at::Tensor& tensor) {
   return block != nullptr && block->kept != nullptr;
 }
 
+bool is_contiguous_on_hpu(const at::Tensor& self) {
+  if (!keeps_cpu_strides(self)) return self.is_contiguous();
+  const auto strides = in_rows(self, *block_of(self)->kept);
+  int64_t next = 1;
+  for (int64_t i = self.dim() - 1; i >= 0; --i) {
+    if (self.size(i) == 1) continue;
+    if (strides[i] != next) return self.numel() == 0;
+    next *= self.size(i);
+  }
+  return true;
+}
+
 void object_to_view(const at::Tensor& self, at::IntArrayRef size) {
   const KeptLayout& kept = *block_of(self)->kept;
   const auto wanted = at::infer_size_dv(size, self.numel());
   const auto fits = [&](at::IntArrayRef strides) { return at::detail::computeStride(self.sizes(), strides, wanted).has_value(); };
-  const auto rows = rows_of(kept.sizes);
   const bool cpus = cpu_strides.load(std::memory_order_relaxed);
-  const bool in_rows = fits(cpus ? laid_out(self.strides(), kept.sizes, kept.strides, rows) : c10::DimVector(self.strides()));
-  if (in_rows || !fits(cpus ? c10::DimVector(self.strides()) : laid_out(self.strides(), kept.sizes, rows, kept.strides))) return;
-  if (cpus && is_for_reshape()) return;
+  if (fits(in_rows(self, kept))) return;
+  if (!fits(cpus ? c10::DimVector(self.strides()) : laid_out(self.strides(), kept.sizes, rows_of(kept.sizes), kept.strides))) return;
+  if (cpus && !program_asks()) return;
   note("unsupported", "a view of a pointwise operator's result");
   TORCH_CHECK(false, user_line(), ": view size is not compatible with input tensor's size and stride (at least one dimension spans "
               "across two contiguous subspaces). Use .reshape(...) instead. The strides of the CPU and of CUDA would allow this view; "

@@ -195,6 +195,7 @@ PYBIND11_MODULE(_hpushim_device, m) {
   m.def("set_memory_limit", &set_memory_limit);
   m.def("default_generator", [] { return default_generator(); });
   m.def("share_cpu_random", &share_cpu_random, unlocked);
+  m.def("is_contiguous_on_hpu", &is_contiguous_on_hpu);
   m.def("finish_backward_threads", &finish_backward_threads, unlocked);
   m.def("current_stream", &current_stream);
   m.def("set_current_stream", &set_current_stream);

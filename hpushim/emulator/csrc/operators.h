@@ -80,6 +80,8 @@ at::Tensor view_of(const c10::Storage& storage, const at::Tensor& like);
 // Strides that a result has on the CPU and not on a Gaudi (layout.cpp).
 void remember_cpu_strides(const at::Tensor& result, at::IntArrayRef strides);
 bool keeps_cpu_strides(const at::Tensor& tensor);
+// What is_contiguous() answers on a Gaudi.
+bool is_contiguous_on_hpu(const at::Tensor& tensor);
 // A view that only those strides allow is refused, with the reason.
 void object_to_view(const at::Tensor& self, at::IntArrayRef size);
 
