@@ -70,7 +70,9 @@ class _Choosing:
         candidates = _candidates(report)
         wanted = covered.wanted(report)
         asked = {file: set(lines) for file, lines in wanted.lines.items()}
-        self._request = msgspec.structs.replace(request, unsafe=False, asked=asked, locate=False)
+        self._request = msgspec.structs.replace(
+            request, root=request.folder, unsafe=False, asked=asked, locate=False
+        )
         say("proving the safe rewrites")
         self._best = first = prove(self._request, say)
         self._request.baseline = self._best

@@ -160,6 +160,16 @@ class Trial:
             mode=_mode(request.target),
         )
 
+    def wider(self, runs: list[Run]) -> Trial | None:
+        """The same with a folder that holds what the runs loaded from beside this one too; None where nothing was, or the user named a folder."""
+        beside = sorted({name for run in runs for name in run.record.beside})
+        if self.request.root is not None or not beside:
+            return None
+        root = Path(os.path.commonpath([self.root, *(self.wide / name for name in beside)]))
+        self.say(f"the script loads {beside[0]} from outside of {self.root.name}: beginning again with {root.name} as the project's folder")  # fmt: skip
+        request = msgspec.structs.replace(self.request, root=root)
+        return Trial(request, self.scratch / "wider", self.say)
+
     def copy(self, name: str) -> Path:
         """A fresh copy of the project in the scratch folder."""
         return copies.copy(self.root, self.scratch / name, self.wide)
@@ -294,7 +304,12 @@ def _proved(trial: Trial) -> Outcome:
         runs = [*request.baseline.runs[:-1], trial.run("native", _TITLES["native"], migrated)]
     else:
         runs = _on_cpu(trial)
-        runs += _on_hpu(trial, migrated, runs)
+        wider = trial.wider(runs)
+        if wider is None:
+            runs += _on_hpu(trial, migrated, runs)
+            wider = trial.wider(runs)
+        if wider is not None:
+            return _proved(wider)
     shim, native = runs[-2:]
     coverage = covered.covered(wanted, *reached(runs), trial.root)
     outcome = Outcome(

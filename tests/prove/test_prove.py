@@ -154,6 +154,50 @@ def test_a_fault_in_the_migrated_copy_is_found_and_its_line_named(tmp_path: Path
     assert outcome.cause.code == "HPU205"
 
 
+NET = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+        self.scale = torch.ones(2, device="cuda" if torch.cuda.is_available() else "cpu")
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+"""
+
+BESIDE = """import os
+import sys
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import torch
+from models.net import Net
+
+net = Net().cuda()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(2):
+    loss = net(torch.randn(8, 4).cuda()).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_what_a_script_loads_from_beside_its_folder_belongs_to_the_project(tmp_path: Path) -> None:
+    for name, text in (("models/net.py", NET), ("experiments/train.py", BESIDE), (".git/HEAD", "")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    said: list[str] = []
+    cwd = tmp_path / "experiments"
+    request = Request(command=parse(("train.py",)), cwd=cwd, no_cpu=True, locate=False)
+    outcome = prove_here(request, said.append)
+    assert outcome.verdict == "equal"
+    assert {file.path for file in outcome.report.files} == {"models/net.py", "experiments/train.py"}
+    assert any("models/net.py from outside of experiments" in line for line in said)
+    assert outcome.coverage.share == 1
+
+
 def test_a_notebook_is_proved_by_its_cells_and_a_script_that_stays_on_the_cpu_is_told_loudly(
     tmp_path: Path,
 ) -> None:
