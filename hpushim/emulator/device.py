@@ -90,11 +90,19 @@ def _answer_for_hpu() -> None:
     make, asked = kind.contiguous, kind.is_contiguous
 
     def is_plain(tensor: Any, form: Any) -> bool:
-        return form is rows and tensor.device.type == "hpu" and type(tensor) in (kind, torch.nn.Parameter)
+        return (
+            form is rows
+            and tensor.device.type == "hpu"
+            and type(tensor) in (kind, torch.nn.Parameter)
+        )
 
     @functools.wraps(asked)
     def is_contiguous(self: Any, memory_format: Any = rows) -> bool:
-        return bool(on_hpu(self) if is_plain(self, memory_format) else asked(self, memory_format=memory_format))
+        return bool(
+            on_hpu(self)
+            if is_plain(self, memory_format)
+            else asked(self, memory_format=memory_format)
+        )
 
     @functools.wraps(make)
     def contiguous(self: Any, memory_format: Any = rows) -> Any:
