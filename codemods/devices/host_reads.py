@@ -34,13 +34,12 @@ class HostRead(Rule):
             yield self._numpy(module, func)
 
     def _numpy(self, module: Module, func: ast.Attribute) -> Found:
-        answer = ask(module, "torch.Tensor.numpy")
         return self.finding(
             func,
             "the code computes in bfloat16 on Gaudi, which NumPy does not support; convert "
             "floating-point tensors with `.float()` before `.numpy()`",
             fix=Rewrite("convert to float32", "unsafe", (called(func.value, ".float()"),)),
-            row=answer.row,
+            row=ask(module, "torch.Tensor.numpy").row,
         )
 
 

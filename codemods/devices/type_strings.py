@@ -36,13 +36,12 @@ class TypeText(Rule):
             or agnostic(module)  # the text names whatever device the tensor is on
         ):
             return
-        answer = ask(module, "torch.Tensor.type")
         yield self.finding(
             node,
             f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does "
             f"not accept; write `.to({module.source(func.value)})` for `.type({module.source(node)})`",
             fix=_converted(module, node),
-            row=answer.row,
+            row=ask(module, "torch.Tensor.type").row,
         )
 
 

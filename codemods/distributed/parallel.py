@@ -274,12 +274,11 @@ class DeviceIds(Rule):
         device = argument(call, "device_type", 0)
         if device is None or module.constant(device) != "cuda":
             return
-        answer = ask(module, "torch.distributed.device_mesh.init_device_mesh")
         yield self.finding(
             device,
             "a device mesh of type `cuda` finds no device on Gaudi; use `hpu`",
             fix=Rewrite("use hpu", "safe", (retext(module, device, DEVICE),)),
-            row=answer.row,
+            row=ask(module, "torch.distributed.device_mesh.init_device_mesh").row,
             code="HPU317",
             claims=(device,),
         )

@@ -24,7 +24,6 @@ class ScatteredBatch(Rule):
     wants = Wants(texts=("DataParallel", ".cuda("))
 
     def on_module(self, module: Module) -> Yield:
-        answer = ask(module, "inputs that DataParallel scatters")
         found = module.view(LeftBehind)
         made = ((None, call, parts) for call, parts in found.made)
         for loop, call, left in (*found.calls, *made):
@@ -39,7 +38,7 @@ class ScatteredBatch(Rule):
                 f"on Gaudi `{module.source(call.func)}`, a DataParallel or DDP wrapper, does not move {names} to its device; "
                 f"add `.to({where})` in this call",
                 fix=fix,
-                row=answer.row,
+                row=ask(module, "inputs that DataParallel scatters").row,
             )
 
 

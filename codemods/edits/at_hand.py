@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
 from hpushim.patterns import lazily
+from hpushim.pycode.places import last_name
 from hpushim.pycode.scope import Binding
 from hpushim.pycode.walk import walk
 
@@ -49,7 +50,9 @@ def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str,
         kinds = {held_device(module, b.value) for b in bound if b.value is not None}
         if types and not kinds <= {"device", "type"}:
             continue
-        if None in kinds or not any(_is_accelerator(module, b) for b in bound):
+        if None in kinds or not any(
+            b.value is not None and _names_accelerator(module, b.value) for b in bound
+        ):
             continue
         if _is_set(module, bound, node):
             only = next(iter(kinds)) if len(kinds) == 1 else "text"
@@ -86,7 +89,7 @@ def _uses(module: Module) -> list[tuple[ast.expr, str]]:
     typed = {module.source(each) for each in types}
     found: dict[str, list[ast.expr]] = {}
     for place in (*moves, *types):
-        if _path(place) and _NAMED.search(_last(place)) and not _HOST.search(_last(place)):
+        if _path(place) and _NAMED.search(last_name(place)) and not _HOST.search(last_name(place)):
             found.setdefault(module.source(place), []).append(place)
     return [
         (use, "device" if text in typed else "any")
@@ -143,11 +146,7 @@ def _is_kept(module: Module, use: ast.expr, node: ast.AST) -> bool:
     path = _path(use)
     if method is None or owner is None or not path or path[0] != _first(method) or owner is not _owner(module, use):  # fmt: skip
         return False
-    stored = [
-        each
-        for each in module.index.attributes(path[1])
-        if isinstance(each.ctx, ast.Store) and owner in module.ancestors(each)
-    ]
+    stored = _stored(module, path[1], owner)
     makers = [each for each in stored if getattr(module.function(each), "name", "") == "__init__"]
     if any(_is_host(module, getattr(module.parent(each), "value", None)) for each in stored):
         return False
@@ -157,6 +156,12 @@ def _is_kept(module: Module, use: ast.expr, node: ast.AST) -> bool:
         return False
     around = [*module.ancestors(node)]
     return any(module.parent(s) in around and _before(s, node) for s in map(module.statement, makers))  # fmt: skip
+
+
+def _stored(module: Module, name: str, owner: ast.ClassDef) -> list[ast.Attribute]:
+    """Where a class gives an attribute its value."""
+    places = module.index.attributes(name)
+    return [each for each in places if isinstance(each.ctx, ast.Store) and owner in module.ancestors(each)]  # fmt: skip
 
 
 def _may_be_none(given: Binding) -> bool:
@@ -173,7 +178,7 @@ def _is_host(module: Module, value: ast.AST | None) -> bool:
 def _is_tensor(module: Module, owner: ast.expr) -> bool:
     """Is what has the device used as tensors are? It may lie on the CPU, with what is looked up in it."""
     text = module.source(owner)
-    name = owner.id if isinstance(owner, ast.Name) else _last(owner)
+    name = owner.id if isinstance(owner, ast.Name) else last_name(owner)
     uses = module.index.names(name) if isinstance(owner, ast.Name) else module.index.attributes(name)  # fmt: skip
     for each in uses:
         above = module.parent(each)
@@ -229,7 +234,9 @@ def _owner(module: Module, node: ast.AST) -> ast.ClassDef | None:
 
 def _first(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """What the method calls its object; "" where it has none."""
-    static = any(_last(each) in ("staticmethod", "classmethod") for each in method.decorator_list)
+    static = any(
+        last_name(each) in ("staticmethod", "classmethod") for each in method.decorator_list
+    )
     return next((arg.arg for arg in method.args.args if not static), "")
 
 
@@ -239,10 +246,10 @@ def _of_base(module: Module, node: ast.AST) -> tuple[str, str] | None:
     said = module.project.names(HOLDERS)
     if method is None or owner is None or not said or not _first(method):
         return None
-    if any(isinstance(e.ctx, ast.Store) and owner in module.ancestors(e) for e in module.index.attributes("device")):  # fmt: skip
+    if _stored(module, "device", owner):
         return None
     pairs = [each.partition(":") for each in module.project.names(CLASSES)]
-    todo, seen = [_last(base) for base in owner.bases], set[str]()
+    todo, seen = [last_name(base) for base in owner.bases], set[str]()
     while todo:
         name = todo.pop()
         if name not in seen:
@@ -259,8 +266,7 @@ def _of_base(module: Module, node: ast.AST) -> tuple[str, str] | None:
 
 def _compared_around(module: Module, node: ast.AST) -> str | None:
     """``device``, in what runs only where ``device.type`` is an accelerator's."""
-    child = node
-    for above in module.ancestors(node):
+    for child, above in module.upwards(node):
         if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
             body = above.body if isinstance(above.body, list) else [above.body]
             for part in walk(above.test) if child in body else ():
@@ -278,11 +284,10 @@ def _compared_around(module: Module, node: ast.AST) -> str | None:
                 device = side.value
                 owner = getattr(device, "value", None)
                 named = isinstance(device, ast.Name) or getattr(owner, "id", "") == "self"
-                if named and _NAMED.search(_last(device)):
+                if named and _NAMED.search(last_name(device)):
                     return module.source(device)
         if isinstance(above, _FUNCTIONS):
             return None
-        child = above
     return None
 
 
@@ -293,11 +298,7 @@ def _of_self(module: Module, node: ast.AST, *, types: bool) -> tuple[str, str] |
     if not isinstance(owner, ast.ClassDef) or not isinstance(method, ast.FunctionDef):
         return None
     first = next((arg.arg for arg in method.args.args), "")
-    stored = [
-        each
-        for each in module.index.attributes("device")
-        if isinstance(each.ctx, ast.Store) and owner in module.ancestors(each)
-    ]
+    stored = _stored(module, "device", owner)
     values: list[ast.expr] = []
     for each in stored:
         given = module.parent(each)
@@ -343,18 +344,14 @@ def held_device(module: Module, value: ast.expr) -> str | None:
         return "type" if held_device(module, value.value) == "device" else None
     if isinstance(value, ast.Call):
         name = module.qualified(value.func)
-        if name == ACCELERATOR or _last(value.func) in FUNCTIONS:
+        if name == ACCELERATOR or last_name(value.func) in FUNCTIONS:
             return "device"
         if name == "torch.device" and value.args:
             named = isinstance(value.args[0], (ast.Name, ast.Attribute)) and _NAMED.search(
-                _last(value.args[0])
+                last_name(value.args[0])
             )
             return "device" if named or held_device(module, value.args[0]) else None
     return None
-
-
-def _is_accelerator(module: Module, bound: Binding) -> bool:
-    return bound.value is not None and _names_accelerator(module, bound.value)
 
 
 def _names_accelerator(module: Module, value: ast.expr) -> bool:
@@ -362,7 +359,7 @@ def _names_accelerator(module: Module, value: ast.expr) -> bool:
         (isinstance(part, ast.Constant) and CUDA.match(str(part.value)))
         or (
             isinstance(part, (ast.Name, ast.Attribute))
-            and _NAMED.search(_last(part))
+            and _NAMED.search(last_name(part))
             and module.qualified(part) != "torch.device"
         )
         or (isinstance(part, ast.Name) and part.id in FUNCTIONS)
@@ -394,7 +391,7 @@ def function_around(module: Module, node: ast.AST) -> ast.AST | None:
     for child, above in module.upwards(node):
         if isinstance(above, ast.Lambda) and child is above.body:
             return above
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in above.body:
+        if isinstance(above, DEFINED) and child in above.body:
             return above
     return None
 
@@ -436,7 +433,3 @@ def _side(parent: ast.AST | None, statement: ast.stmt) -> list[ast.stmt] | None:
 def _before(statement: ast.stmt, node: ast.AST) -> bool:
     end = (statement.end_lineno or statement.lineno, statement.end_col_offset or 0)
     return end <= (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-
-
-def _last(node: ast.AST) -> str:
-    return getattr(node, "attr", getattr(node, "id", ""))

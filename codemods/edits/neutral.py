@@ -16,6 +16,7 @@ from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
 from hpushim.model import Span
 from hpushim.patterns import lazily
+from hpushim.pycode.places import last_name
 from hpushim.pycode.scope import Binding
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -364,22 +365,18 @@ def _is_program(module: Module) -> bool:
 
 
 def stays_in(call: ast.Call) -> bool:
-    return _last(call.func) in _OPTIONS
+    return last_name(call.func) in _OPTIONS
 
 
 def _takes_device(module: Module, call: ast.Call) -> bool:
     """Does the call take a ``torch.device`` as well as a text?"""
     name = module.qualified(call.func) or ""
-    if _last(call.func) in _METHODS:
+    if last_name(call.func) in _METHODS:
         return True
     known = signatures.of(name)
     taken = known.parameter("device") if known is not None else None
     typed = taken is not None and taken[0] == "device_type"
     return name.startswith("torch.") and not typed and not re.search(r"autocast|\.amp\.|mesh", name, re.I)  # fmt: skip
-
-
-def _last(func: ast.expr) -> str:
-    return getattr(func, "attr", getattr(func, "id", ""))
 
 
 def _default(module: Module, node: ast.AST | None) -> str:
@@ -475,7 +472,7 @@ def _is_elsewhere(module: Module, use: ast.AST) -> bool:
             return True
         if isinstance(above, ast.Call):
             given = next((k.value for k in above.keywords if k.arg == "device"), None)
-            asked = isinstance(given, ast.Call) and _last(given.func) in FUNCTIONS
+            asked = isinstance(given, ast.Call) and last_name(given.func) in FUNCTIONS
             if asked or DEVICE.fullmatch(str(module.constant(given))):
                 return True
             if any(getattr(part, "attr", "") in ("cpu", "cuda") for part in walk(above.func)):

@@ -87,23 +87,21 @@ class ConfigValues(TextRule):
     def _device(self, document: Document, entry: Entry, new: str) -> Finding:
         sure = holds_device(entry.name, str(entry.value), document.project)
         safety: Safety = "safe" if sure else "unsafe"
-        answer = ask(document, "cuda", safety)
         return self.finding(
             entry.span,
             f"`{entry.dotted}` names a CUDA device, which Gaudi does not have; use `{new}`",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
-            row=answer.row,
+            row=ask(document, "cuda").row,
         )
 
     def _backend(self, document: Document, entry: Entry, value: str) -> Finding:
         safety: Safety = "safe" if _BACKEND_KEY.search(entry.name) else "unsafe"
         new = on_gaudi(value.lower())
-        answer = ask(document, "nccl", safety)
         return self.finding(
             entry.span,
             f"`{entry.dotted}` names NVIDIA's backend; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
-            row=answer.row,
+            row=ask(document, "nccl").row,
         )
 
     def _apex(self, document: Document, entry: Entry) -> Iterator[Finding]:

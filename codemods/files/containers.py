@@ -181,12 +181,11 @@ class Containers(TextRule):
                 or word.text.startswith("--gpus=")
                 or "--runtime=nvidia" in (word.text, given)
             ):
-                answer = ask(document, "docker run --gpus")
                 yield self.finding(
                     word.span,
                     f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` gives the container NVIDIA GPUs; for Gaudi, use "
                     "`--runtime=habana -e HABANA_VISIBLE_DEVICES=all --cap-add=sys_nice --net=host --ipc=host`",
-                    row=answer.row,
+                    row=ask(document, "docker run --gpus").row,
                     code="HPU811",
                 )
 

@@ -181,7 +181,6 @@ class ShellCommands(TextRule):
             yield from self._options(document, command)
 
     def _renamed(self, document: Document, command: Command, new: str) -> Finding:
-        answer = ask(document, command.program)
         word = command.words[0]
         assert word.inner is not None
         end = word.inner.end
@@ -204,7 +203,7 @@ class ShellCommands(TextRule):
             where,
             f"`{command.program}` shows NVIDIA GPUs only; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", safety, tuple(edits)),
-            row=answer.row,
+            row=ask(document, command.program).row,
             code="HPU808",
         )
 

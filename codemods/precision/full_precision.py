@@ -38,11 +38,10 @@ class FullPrecision(Rule):
             if isinstance(call.func, ast.Attribute) and any(
                 a in loops for a in module.ancestors(call)
             ):
-                answer = ask(module, "torch.bfloat16")
                 yield self.finding(
                     call.func,
                     'this step trains in float32, which is slow on Gaudi; use `torch.autocast("hpu", '
                     "dtype=torch.bfloat16)` for model and loss",
-                    row=answer.row,
+                    row=ask(module, "torch.bfloat16").row,
                 )
                 return  # once in a file

@@ -80,7 +80,6 @@ class FusedOptimizer(Rule):
         )
 
     def on_module(self, module: Module) -> Yield:
-        answer = ask(module, _ROW)
         for test in self._tests:
             off = chosen(module, test, "False") if shared(module) else "False"
             yield self.finding(
@@ -88,7 +87,7 @@ class FusedOptimizer(Rule):
                 f"this sets `{_OPTION}=`, and it is unknown whether Gaudi has the kernel for it; "
                 "turn it off, which does not change results",
                 fix=Rewrite(_TITLE, "safe", (Replace(test, off),)),
-                row=answer.row,
+                row=ask(module, _ROW).row,
                 code="HPU605",
                 claims=(test,),
             )

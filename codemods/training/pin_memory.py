@@ -39,13 +39,12 @@ class PinMemory(Rule):
             return
         if defines_method(module, func.attr) and not proven(module, func.value):
             return
-        answer = ask(module, f"torch.Tensor.{func.attr}")
         yield self.finding(
             func,
             f"`{module.source(func).splitlines()[-1].strip()}` tests for CUDA unless a device is "
             "passed; pass `hpu`",
             fix=Rewrite("name hpu", "safe", (add(node, quoted(module, DEVICE)),)),
-            row=answer.row,
+            row=ask(module, f"torch.Tensor.{func.attr}").row,
             code="HPU607",
         )
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from hpushim.pycode.places import last_name
+
 #: The oldest releases that run migrated code: those that the package itself requests.
 TORCH = (2, 6)
 #: An upper bound in a requirement.
@@ -77,7 +79,7 @@ def release(node: ast.expr, known: Known) -> Release | None:
 
 
 def _called(call: ast.Call, known: Known) -> Release | None:
-    name = _word(call.func)
+    name = last_name(call.func)
     if isinstance(call.func, ast.Attribute) and name in ("split", "strip", "rstrip", "replace"):
         found = release(call.func.value, known)
         if found is None or found.form != "text":
@@ -135,7 +137,7 @@ def answer(node: ast.expr, known: Known, constant: Constant) -> Answer | None:
         return no or (answers[0] if None not in answers else None)
     if not isinstance(node, ast.Call) or not node.args:
         return None
-    name = _word(node.func)
+    name = last_name(node.func)
     if name == "startswith" and isinstance(node.func, ast.Attribute):
         found = release(node.func.value, known)
         return _begins(found, node.args[0], constant) if found else None
@@ -212,7 +214,7 @@ def _asked(node: ast.expr, constant: Constant) -> object:
 
 def bare(node: ast.expr) -> ast.expr:
     """``"1.6"`` of ``Version("1.6")``."""
-    while isinstance(node, ast.Call) and len(node.args) == 1 and _keeps(_word(node.func)):
+    while isinstance(node, ast.Call) and len(node.args) == 1 and _keeps(last_name(node.func)):
         node = node.args[0]
     return node
 
@@ -224,10 +226,6 @@ def _numbers(asked: object) -> tuple[int, ...] | None:
         return None
     found = _RELEASE.fullmatch(str(asked).strip())
     return tuple(map(int, found[1].split("."))) if found else None
-
-
-def _word(func: ast.expr) -> str:
-    return getattr(func, "id", getattr(func, "attr", ""))
 
 
 def leaves_out_gaudis(name: str, asked: str) -> bool:
