@@ -193,11 +193,7 @@ def _taken(data: bytes) -> Iterable[bytes]:
 TAKEN_HERE = ProjectFact(at_hand.TAKEN, _taken)
 
 
-def _with_cuda(data: bytes) -> Iterable[bytes]:
-    return cuda_or_not(data)
-
-
-CUDA_HERE = ProjectFact(CUDA_OR_NOT, _with_cuda)
+CUDA_HERE = ProjectFact(CUDA_OR_NOT, cuda_or_not)
 
 # -- files that train --------------------------------------------------------------------------
 

@@ -55,7 +55,8 @@ def within(specifier: str, since: str, until: str) -> bool:
     clauses = [clause for text in specifier.split(",") if (clause := _clause(text.strip()))]
     end = _next(Version(until).release) if until else None
     ends = end is None or any(_ends_before(clause, end) for clause in clauses)
-    return ends and (not since or any(_starts_from(clause, Version(since)) for clause in clauses))
+    first = [c.version for c in clauses if c.operator in ("==", "===", ">=", ">", "~=")]
+    return ends and (not since or any(version >= Version(since) for version in first))
 
 
 class _Clause(NamedTuple):
@@ -89,10 +90,6 @@ def _ends_before(clause: _Clause, end: Version) -> bool:
     if clause.operator not in ("==", "===", "<="):
         return False
     return _next(clause.version.release) <= end if clause.prefix else clause.version < end
-
-
-def _starts_from(clause: _Clause, start: Version) -> bool:
-    return clause.operator in ("==", "===", ">=", ">", "~=") and clause.version >= start
 
 
 def _next(release: tuple[int, ...]) -> Version:

@@ -95,8 +95,8 @@ class NameRule(Rule):
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """The finding on one use, where the name is this rule's."""
-        if module.qualified(node) != name or _is_part(module, node):
-            return
+        if module.qualified(node) != name or isinstance(module.parent(node), ast.Attribute):
+            return  # a part of a longer name, which is reported by itself
         use = Name(node, plain_name(module, name))
         code = self.takes(module, use)
         if code:
@@ -327,11 +327,6 @@ def _wanted(rule: type[NameRule]) -> tuple[str, ...]:
 def _is_alias(row: Row) -> bool:
     """Are the row's further names those of the same thing outside of ``torch.cuda``?"""
     return row.name.startswith(CUDA) and row.status != "native"
-
-
-def _is_part(module: Module, node: ast.expr) -> bool:
-    """Is the node only a part of a longer name, which is reported by itself?"""
-    return isinstance(module.parent(node), ast.Attribute)
 
 
 @cache

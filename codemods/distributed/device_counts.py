@@ -71,12 +71,9 @@ def _counts(module: Module) -> Iterator[ast.expr]:
 def _targets(module: Module, call: ast.Call) -> Iterator[str]:
     """The names that a statement gives the count to: ``n = torch.cuda.device_count()``, also under a condition."""
     statement = module.statement(call)
-    if isinstance(statement, ast.Assign) and not _within_factor(module, call):
+    factor = any(isinstance(above, ast.BinOp) for above in module.ancestors(call))
+    if isinstance(statement, ast.Assign) and not factor:
         yield from (word(target) for target in statement.targets if word(target))
-
-
-def _within_factor(module: Module, node: ast.AST) -> bool:
-    return any(isinstance(above, ast.BinOp) for above in module.ancestors(node))
 
 
 def _scaled(module: Module, count: ast.expr) -> ast.expr | None:

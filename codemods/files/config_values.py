@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import Code, Document, TextRule
-from hpushim.model import Edit, Finding, Fix, Safety, Span
+from hpushim.model import Finding, Fix, Safety, Span
 
 from ..analysis.options import CUDA_DEVICE, HALF, attention, holds_device, rejects
 from ..analysis.settings_files import builds
@@ -207,7 +207,8 @@ class ConfigValues(TextRule):
         )
         fix = None
         if entry.key is not None and not taken:
-            fix = Fix("use bfloat16", "unsafe", (_rename(document, entry.key, entry.name, new),))
+            key = document.source(entry.key).replace(entry.name, new)
+            fix = Fix("use bfloat16", "unsafe", (document.replace(entry.key, key),))
         return self.finding(
             entry.key or entry.span,
             f"`{entry.dotted}` trains in float16; use bfloat16 on Gaudi",
@@ -239,7 +240,3 @@ def _block(document: Document, entry: Entry) -> Fix | None:
     new = f'"bf16": {{"enabled": true}},{gap}'
     edits = (document.insert(block.key.start, new), document.replace(entry.span, "false"))
     return Fix("switch to bf16", "unsafe", edits)
-
-
-def _rename(document: Document, key: Span, old: str, new: str) -> Edit:
-    return document.replace(key, document.source(key).replace(old, new))

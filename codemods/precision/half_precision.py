@@ -119,7 +119,7 @@ class AutocastHalf(Rule):
         if node.arg == "fp16":
             # The settings of trl's trainers are TrainingArguments with a name of their own.
             settings = called.endswith("Arguments") or (name.startswith("trl.") and called.endswith("Config"))  # fmt: skip
-            if settings and _may_be_true(node.value):
+            if settings and (not isinstance(node.value, ast.Constant) or node.value.value is True):
                 yield self._arguments(module, node, call)
         elif node.arg == "loss_scale":
             if name == "builtins.dict" and _named(module, call) == "fp16":
@@ -307,7 +307,3 @@ def _named(module: Module, value: ast.expr) -> str:
     if isinstance(above, ast.Assign) and len(above.targets) == 1:
         return word(above.targets[0])
     return above.arg or "" if isinstance(above, ast.keyword) else ""
-
-
-def _may_be_true(node: ast.expr) -> bool:
-    return not isinstance(node, ast.Constant) or node.value is True

@@ -36,17 +36,14 @@ def optimized(module: Module) -> list[ast.expr]:
     for call in calls_like(module, _OPTIMIZERS, "optim", "Optim"):
         if _VERBS.fullmatch(word(call.func)) or not is_optimizer(module, call):
             continue
-        if any(_gives_parameters(part) for part in walk(call)):
+        made = (word(part.func) for part in walk(call) if isinstance(part, ast.Call))
+        if not {"parameters", "named_parameters"}.isdisjoint(made):
             continue  # beside them the rest is settings
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         for node in (*owner, *call.args, *(k.value for k in call.keywords)):
             if is_plain(node) and word(node) != "self" and _is_model(module, node):
                 found[node] = None
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
-
-
-def _gives_parameters(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and word(node.func) in ("parameters", "named_parameters")
 
 
 def _is_kept(node: ast.expr) -> bool:

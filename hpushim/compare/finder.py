@@ -260,8 +260,8 @@ class _Finder:
                 yield from self._lookup(node, base, node.args[0])
         elif name in _READS and len(node.args) > 1:
             yield from self._attribute(node, *node.args[:2])
-        elif self._is_class(called) and len(node.args) == 1:
-            yield from self._enumeration(node, name)
+        elif (owner := self._evidence.values.calls.class_named(called)) and len(node.args) == 1:
+            yield from self._enumeration(node, owner)
         if name in _SEARCHES:
             yield from self._search(node)
         elif name in _PAIRS and len(node.args) >= 2:
@@ -332,17 +332,13 @@ class _Finder:
                 yield self._made(node, Form.METHOD, [subject], named)
                 return
 
-    def _enumeration(self, node: ast.Call, name: str) -> Iterator[Comparison]:
+    def _enumeration(self, node: ast.Call, owner: ast.ClassDef) -> Iterator[Comparison]:
         """``Kind(x.device.type)``, of an enumeration with CUDA's text among its values."""
         if not self._evidence.is_reading(node.args[0]):
             return
-        owner = self._evidence.values.calls.class_named(node.func)
-        values = [one.value for one in owner.body if isinstance(one, ast.Assign)] if owner else []
+        values = [one.value for one in owner.body if isinstance(one, ast.Assign)]
         if any(texts.is_cuda(one) for one in values):
             yield self._made(node, Form.METHOD, [node.args[0]], [], known=values)
-
-    def _is_class(self, node: ast.expr) -> bool:
-        return self._evidence.values.calls.class_named(node) is not None
 
     def _attribute(self, node: ast.Call, owner: ast.expr, name: ast.expr) -> Iterator[Comparison]:
         """``getattr(self, f"run_{x.device.type}")``, ``getattr(torch, x.device.type)``."""
