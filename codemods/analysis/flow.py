@@ -22,7 +22,6 @@ from hpushim.pycode.places import SAME, At, Cell, Edge, How, Part, Way, last_nam
 from hpushim.pycode.values import Values
 
 from .autocast import GENERIC
-from .callee import declares_device
 from .device_texts import device_name, glued, is_type_of_text, other_device, read
 from .names import foreign
 from .roles import Evidence, Role
@@ -416,7 +415,7 @@ class Flow(Circular):
             return Evidence(Role.ARGUMENT, call)
         if name.startswith(_ELSEWHERE):
             return Evidence(Role.OTHER_RULE, call)
-        if keyword.arg in _OPTION_PARTS and declares_device(self.module, call):
+        if keyword.arg in _OPTION_PARTS and _declares_device(self.module, call):
             return Evidence(Role.OPTION, call)
         if keyword.arg == "map_location":
             return Evidence(Role.LOAD, call)
@@ -474,6 +473,17 @@ class Flow(Circular):
         if text is not None and (text.surely or base == "torch" or named):
             return Evidence(Role.ARGUMENT, call)
         return None
+
+
+def _declares_device(module: Module, call: ast.Call) -> bool:
+    """Does a call declare an option that holds a device: by its name, its choices, or the name that it is given?"""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    names = [module.constant(each) for each in (*call.args, given.get("dest"))]
+    parent = module.parent(call)
+    targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]  # fmt: skip
+    names += [target.id for target in targets if isinstance(target, ast.Name)]
+    choices = getattr(given.get("choices"), "elts", ())
+    return any(isinstance(name, str) and device_name(name) for name in names) or any(map(other_device, choices))  # fmt: skip
 
 
 def is_type_text(node: ast.AST) -> bool:

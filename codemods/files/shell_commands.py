@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Assignment, Command, Word
-from hpushim.model import Finding, Fix, Safety, Span
+from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ..analysis.launches import commands, in_comments, launches, lists_devices, mentions, trains
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
 from ..analysis.options import attention, bfloat16_value, gaudi_value, options, rejects
 from ..analysis.verdict import ask, inside
-from ..edits.shell import line_before, revalue
 from ..edits.spelling import BACKEND
 
 _TO_CONTAINER = re.compile(r"--gpus(=|$)|--runtime=nvidia$")
@@ -216,7 +215,7 @@ class ShellCommands(TextRule):
             elif half is not None and word.constant:
                 yield self._precision(document, word, option, value, half)
             elif (row := attention(document, option, value)) is not None and word.constant:
-                fix = Fix(f"use {row.target}", "unsafe", (revalue(document, word, value, row.target),))  # fmt: skip
+                fix = Fix(f"use {row.target}", "unsafe", (_revalue(document, word, value, row.target),))  # fmt: skip
                 yield self.finding(word.span, f"`{option} {value}`: {inside(row.note)}", fix=fix, row=row.name, code="HPU806")  # fmt: skip
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
                 yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
@@ -239,7 +238,7 @@ class ShellCommands(TextRule):
         self, document: Document, word: Word, option: str, value: str, new: str
     ) -> Finding:
         text = ""
-        fix: Fix | None = Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),))
+        fix: Fix | None = Fix("use bfloat16", "unsafe", (_revalue(document, word, value, new),))
         if rejects(option, new, document.project):
             fix, text = None, f"; this project's option does not take `{new}`"
         return self.finding(
@@ -253,7 +252,7 @@ class ShellCommands(TextRule):
     def _option(self, document: Document, word: Word, option: str, value: str, new: str) -> Finding:
         above = document.position(word.span.start)[0] - 1
         notes = in_comments(document, value, range(above, above + 1)) if document.kind in _COMMENTED else []  # fmt: skip
-        edits = (revalue(document, word, value, new), *(document.replace(each, new) for each in notes))  # fmt: skip
+        edits = (_revalue(document, word, value, new), *(document.replace(each, new) for each in notes))  # fmt: skip
         return self.finding(
             word.span,
             f"`{option} {value}` selects CUDA; use `{new}` on Gaudi",
@@ -275,7 +274,7 @@ class ShellCommands(TextRule):
         for command in commands(document):
             at = _launched(document, command, started)
             if at is not None and trains(command):
-                edit = line_before(document, at, f"{sets} {_LAZY}={value}")
+                edit = _line_before(document, at, f"{sets} {_LAZY}={value}")
                 yield self.finding(
                     command.words[0].span,
                     f"`{_LAZY}` is not set, and its default differs between releases and libraries; set it to `{value}`, for {mode} mode",
@@ -330,3 +329,22 @@ def _handed(document: Document) -> Iterator[tuple[Word, str, str, str]]:
         new = there.pop()
         if new is not None and not there:
             yield word, named[0], word.text, new
+
+
+def _revalue(document: Document, word: Word, value: str, new: str) -> Edit:
+    """Puts ``new`` in the place of ``value``, the end of the word."""
+    written = document.source(word.span)
+    at = written.rindex(value)
+    start = word.span.start + len(written[:at].encode())
+    return document.replace(Span(start, start + len(value.encode())), new)
+
+
+def _line_before(document: Document, at: int, text: str) -> Edit:
+    """Puts a line in front of the statement that holds the byte ``at``."""
+    line, _ = document.position(at)
+    while line > 1 and document.text_at(document.line_span(line - 1)).rstrip("\r\n").endswith("\\"):
+        line -= 1
+    span = document.line_span(line)
+    written = document.text_at(span)
+    indent = written[: len(written) - len(written.lstrip(" \t"))]
+    return document.insert(span.start, f"{indent}{text}{document.newline}")
