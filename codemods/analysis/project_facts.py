@@ -193,7 +193,11 @@ def _taken(data: bytes) -> Iterable[bytes]:
 TAKEN_HERE = ProjectFact(at_hand.TAKEN, _taken)
 
 
-CUDA_HERE = ProjectFact(CUDA_OR_NOT, cuda_or_not)
+def _with_cuda(data: bytes) -> Iterable[bytes]:
+    return cuda_or_not(data)
+
+
+CUDA_HERE = ProjectFact(CUDA_OR_NOT, _with_cuda)
 
 # -- files that train --------------------------------------------------------------------------
 

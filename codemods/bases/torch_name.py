@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-from hpushim.engine.python.changes import Change, Guard, Import, Remove, Rename, Replace, Rewrite
+from hpushim.engine.python.changes import Change, Guard, Remove, Rename, Replace, Rewrite
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.rule import Found, Module, Rule, Wants, Yield
 from hpushim.matrix import Row, Verdict, load, signatures
@@ -381,16 +381,6 @@ def _respelled(module: Module, node: ast.expr, target: str, tail: str) -> tuple[
         Replace(node, f"{text}(){new.removeprefix('torch.get_device_module()')}{tail}"),
         *needed,
     )
-
-
-def spelled(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Import, ...]]:
-    """How ``target`` is written at ``node``, as a part of a larger text."""
-    if agnostic(module):
-        target = _neutral(target)
-    if shared(module) and target.startswith("torch.hpu"):
-        text, needed = through(module, node, "torch.get_device_module")
-        return f"{text}({ACCELERATOR}){target.removeprefix('torch.hpu')}", needed
-    return through(module, node, target)
 
 
 def for_cuda_only(module: Module, node: ast.expr) -> Rewrite | None:

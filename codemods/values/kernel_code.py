@@ -11,7 +11,6 @@ from ..analysis.kernels import extension_imports, is_function, kernel_calls
 from ..analysis.names import word
 from .checks import Regions
 
-_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 

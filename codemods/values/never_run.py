@@ -26,7 +26,6 @@ _CAUGHT = frozenset(["ImportError", "ModuleNotFoundError", "AttributeError", "Ex
 ELSEWHERE = frozenset(["mps", "xpu", "npu", "mlu", "musa"])
 #: What an answer is about that such a device gives.
 OTHER_DEVICE = "another device"
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # -- flags that other files of the project define -----------------------------------------------
 

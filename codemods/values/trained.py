@@ -17,7 +17,6 @@ from .optimized import is_plain, optimized, origins
 
 #: The reason where no move is seen at all.
 NOT_SEEN = "the place that moves it to the device is not known"
-_MOVES = ("to", "cuda", "hpu")
 #: Methods that give the module itself, between the model and its move.
 _SELVES = frozenset(["to", "cuda", "hpu", "train", "eval", "float", "bfloat16", "half", "requires_grad_"])  # fmt: skip
 DDP = "DistributedDataParallel"
