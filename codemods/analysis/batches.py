@@ -11,8 +11,7 @@ from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import mentions, walk
 
-from .identifiers import words_with
-from .names import word
+from .names import word, words_with
 
 _HELPER = re.compile(r"cuda|device|gpu|move|put", re.I)
 _LOADER = re.compile(r"prefetch|cuda|device|gpu", re.I)

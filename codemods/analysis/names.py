@@ -1,12 +1,15 @@
-"""Whose name it is: torch's, or that of a library with devices of its own."""
+"""Whose name it is: torch's, or that of a library with devices of its own; and names by a part of them: ``register_forward_hook`` by ``register_``."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 
 from hpushim.engine.python.module import Module
 from hpushim.matrix import load
 from hpushim.pycode.scope import Binding
+from hpushim.pycode.words import words_in
 
 _POLICY = load().policy
 #: Frameworks with tensors of their own, and packages with a ``cuda`` or a ``device`` of their own that is not torch's.
@@ -22,8 +25,6 @@ _TENSORS = FRAMEWORKS & {
     "paddle",
     "tinygrad",
 }
-
-
 _PARTIALS = ("functools.partial", "functools.partialmethod")
 
 
@@ -122,3 +123,16 @@ def partial_of(module: Module, node: ast.expr) -> ast.Call | None:
 def is_none(node: ast.expr) -> bool:
     """Is ``None`` written there?"""
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def calls_like(module: Module, pattern: re.Pattern[str], *parts: str) -> Iterator[ast.Call]:
+    """The calls whose word matches ``pattern`` as a whole; each such word holds one of ``parts``."""
+    words = {word for part in parts for word in words_with(module, part)}
+    for word in sorted(words):
+        if pattern.fullmatch(word):
+            yield from module.index.calls(word)
+
+
+def words_with(module: Module, part: str) -> set[str]:
+    """Every word of the file that holds ``part``."""
+    return set(words_in(module.data).having(part))

@@ -1,4 +1,4 @@
-"""Options of launch scripts: ``--device cuda``, ``--backend=nccl``, ``--precision fp16``."""
+"""Options of launch scripts and of settings: ``--device cuda``, ``--backend=nccl``, ``--precision fp16``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ _PRECISION_OPTION = re.compile(r"precision|dtype", re.I)
 #: Spellings of float16 in options and settings, and of the bfloat16 to write instead.
 HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "torch.float16": "torch.bfloat16",
         "16-mixed": "bf16-mixed", "16-true": "bf16-true", "fp16-mixed": "bf16-mixed"}  # fmt: skip
+#: Files of settings that are about builds, packages and tests: where "cuda" or "gpu" is a build, a package or a machine, and no device of torch.
+_BUILDS = re.compile(
+    r"^(\.github|\.gitlab|\.circleci|\.azure|\.buildkite)(/|$)|(^|/)\.github/|"
+    r"(^|/)(package(-lock)?|tsconfig|composer|vcpkg|conanfile|mkdocs|\.pre-commit-config|"
+    r"pyproject|Pipfile|poetry|environment|conda|meta|recipe)\w*\.(json|ya?ml|toml)$"
+)
 
 
 def options(command: Command) -> Iterator[tuple[Word, str, str]]:
@@ -73,3 +79,8 @@ def attention(text: Text, option: str, value: str) -> Row | None:
     """What the matrix says of an attention that an option selects by name, where it has another one: ``flash_attention_2``."""
     row = text.matrix.row(value, "string") if "attn" in option else None
     return row if row is not None and row.target else None
+
+
+def builds(path: str) -> bool:
+    """Is the file about a build, a package or a machine that runs tests?"""
+    return _BUILDS.search(path.replace("\\", "/")) is not None

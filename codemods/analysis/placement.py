@@ -9,8 +9,7 @@ from hpushim.engine.python.module import Module
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
-from .identifiers import words_with
-from .names import FRAMEWORKS, is_made_of_torch, packages, word
+from .names import FRAMEWORKS, is_made_of_torch, packages, word, words_with
 from .project_facts import DEVICE_CHOSEN, FRAMEWORKS_USED
 
 _DEVICE = lazily(r"(cuda|hpu|gpu)(:\d+)?")

@@ -9,9 +9,9 @@ from pathlib import PurePath
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
-from ..analysis.bridge import loads_itself
 from ..analysis.devices import Devices
 from ..analysis.entry import is_entry
+from ..analysis.modes import loads_itself
 from ..analysis.verdict import ask
 from ..edits.imports import CORE, core
 from ..edits.spelling import agnostic

@@ -10,7 +10,7 @@ import libcst as cst
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
-from ..analysis.bridge import loads_itself
+from ..analysis.modes import loads_itself
 from ..analysis.project_facts import CLASSES, DEVICE_CHOSEN, SCALERS
 from ..analysis.verdict import ask
 from ..edits.imports import core, root

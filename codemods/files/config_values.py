@@ -9,8 +9,7 @@ from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
-from ..analysis.options import CUDA_DEVICE, HALF, attention, holds_device, rejects
-from ..analysis.settings_files import builds
+from ..analysis.options import CUDA_DEVICE, HALF, attention, builds, holds_device, rejects
 from ..analysis.verdict import ask, inside, sentence
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi

@@ -15,7 +15,7 @@ from hpushim.model import Finding, Span
 
 from ..analysis.cuda_words import CudaWord, explained, inside, whole
 from ..analysis.launches import commands
-from ..analysis.settings_files import builds
+from ..analysis.options import builds
 
 _DATA: frozenset[Kind] = frozenset({"yaml", "json", "toml"})
 _SCRIPTS: frozenset[Kind] = frozenset({"shell", "dockerfile", "makefile", "notebook"})

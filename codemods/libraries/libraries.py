@@ -10,9 +10,8 @@ from hpushim.engine.rules.rule import Code, Module, Strength, Wants, Yield
 from hpushim.matrix import Row, load
 from hpushim.model import Severity, Span
 
-from ..analysis.identifiers import words_with
 from ..analysis.kinds import enclosing_class
-from ..analysis.names import word
+from ..analysis.names import word, words_with
 from ..analysis.optional_packages import guarded, optional, unguarded
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.provenance import gives_device

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
 from ..analysis.entry import is_entry
-from ..analysis.identifiers import words_with
+from ..analysis.names import words_with
 
 #: What is in the words that other rules rewrite.
 _KEPT = ("cuda", "CUDA", "nccl", "NCCL")

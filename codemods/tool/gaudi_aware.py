@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from hpushim.engine.rules.rule import Claim, Code, Module, Rule, Strength, Wants, Yield
 
-from ..analysis.identifiers import words_with
+from ..analysis.names import words_with
 from ..edits.at_hand import FUNCTIONS
 from ..edits.spelling import ACCELERATOR
 

@@ -12,8 +12,7 @@ from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 
-from ..analysis.identifiers import words_with
-from ..analysis.names import called, word
+from ..analysis.names import called, word, words_with
 from ..analysis.verdict import known
 from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import retext, shared

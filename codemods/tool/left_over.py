@@ -12,8 +12,7 @@ from hpushim.pycode.places import last_name
 from hpushim.pycode.scope import Binding
 
 from ..analysis.cuda_words import explained, whole
-from ..analysis.identifiers import words_with
-from ..analysis.names import word
+from ..analysis.names import word, words_with
 from ..values.tokens import (
     SETTINGS,
     Account,

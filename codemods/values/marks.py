@@ -13,9 +13,8 @@ from hpushim.pycode.places import TRIES, Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..analysis.identifiers import calls_like
 from ..analysis.kinds import base_words
-from ..analysis.names import word
+from ..analysis.names import calls_like, word
 from ..analysis.placement import stays_on_cpu, trains_on_device
 from .training import LIGHTNING, Step, has_engine, is_of_loss, is_wrapper, steps
 

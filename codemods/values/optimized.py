@@ -11,8 +11,7 @@ from hpushim.pycode.places import At, Cell, Part
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..analysis.identifiers import calls_like
-from ..analysis.names import word
+from ..analysis.names import calls_like, word
 from .tensors import is_model, proven, used_as_torch
 from .training import is_optimizer
 

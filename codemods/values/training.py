@@ -18,9 +18,8 @@ from hpushim.pycode.places import FUNCTIONS, At, Cell, Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..analysis.identifiers import calls_like
 from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
-from ..analysis.names import word
+from ..analysis.names import calls_like, word
 from ..analysis.project_facts import SCALERS, STEP, STEP_CALLS
 
 # -- what a value is ------------------------------------------------------------------------
