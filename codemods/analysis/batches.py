@@ -39,13 +39,21 @@ class Loop:
 
 def loops(module: Module) -> list[Loop]:
     """Every ``for`` loop of the file that moves something, as read from its top to its end."""
-    return [_read(module, node) for node in module.index.statements(ast.For)]
+    return [loop_at(module, node) for node in module.index.statements(ast.For)]
 
 
-def _read(module: Module, node: ast.For) -> Loop:
-    loop = Loop(node, {part.id for part in walk(node.target) if isinstance(part, ast.Name)})
-    _block(module, loop, node.body, sure=True)
-    return loop
+def loop_at(module: Module, node: ast.For) -> Loop:
+    """One of them; each is read once."""
+    known = module.view(_known)
+    if node not in known:
+        parts = {part.id for part in walk(node.target) if isinstance(part, ast.Name)}
+        known[node] = Loop(node, parts)
+        _block(module, known[node], node.body, sure=True)
+    return known[node]
+
+
+def _known(module: Module) -> dict[ast.For, Loop]:
+    return {}
 
 
 def _block(module: Module, loop: Loop, body: list[ast.stmt], sure: bool) -> None:

@@ -8,11 +8,18 @@ from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
 
+_PARSES = ("parse_args", "parse_known_args")
+
 
 def is_entry(module: Module) -> bool:
     """Whether the file is run: it requests ``__main__``, loops or reads its options at the top level."""
+    return module.view(_is_entry)
+
+
+def _is_entry(module: Module) -> bool:
+    parses = any(map(module.holds, _PARSES))
     for statement in module.tree.body:
-        if isinstance(statement, (ast.Assign, ast.Expr)) and _reads_options(statement.value):
+        if parses and isinstance(statement, (ast.Assign, ast.Expr)) and _reads_options(statement.value):  # fmt: skip
             return True
         if _loops(statement):
             return True
@@ -33,7 +40,4 @@ def _loops(statement: ast.stmt) -> bool:
 
 
 def _reads_options(value: ast.expr) -> bool:
-    return any(
-        isinstance(part, ast.Attribute) and part.attr in ("parse_args", "parse_known_args")
-        for part in walk(value)
-    )
+    return any(isinstance(part, ast.Attribute) and part.attr in _PARSES for part in walk(value))

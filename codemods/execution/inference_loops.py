@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..analysis.batches import Loop, loops
+from ..analysis.batches import Loop, loop_at
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, sentence
@@ -67,10 +67,9 @@ class InferenceLoop(Rule):
         whole = [loop for loop in whole if not _reads_always(module, loop.body)]
         if not whole:
             return
-        batches: dict[ast.stmt, Loop] = {loop.node: loop for loop in module.view(loops)}
         told: set[ast.Call] = set()
         for node in sorted(whole, key=lambda loop: (loop.lineno, loop.col_offset)):
-            call = next(_computing(module, node, batches.get(node)), None)
+            call = next(_computing(module, node), None)
             if call is None or call in told or not evaluation.runs(node, call):
                 continue  # or it is seen in the loop around this one
             told.update(part for part in walk(node) if isinstance(part, ast.Call))
@@ -166,7 +165,7 @@ def _is_use(module: Module, part: ast.Subscript | ast.Call) -> bool:
     return is_tensor(module, part.value)
 
 
-def _computing(module: Module, node: ast.For | ast.While, loop: Loop | None) -> Iterator[ast.Call]:
+def _computing(module: Module, node: ast.For | ast.While) -> Iterator[ast.Call]:
     """The calls that run a model in each turn: on what the turn before made, for what is kept, on the batch that is moved there."""
     on_device = module.view(is_on_device)
     carried = _carried(module, node) if on_device else ()
@@ -180,6 +179,7 @@ def _computing(module: Module, node: ast.For | ast.While, loop: Loop | None) -> 
                 sampled and fed and _is_assigned(module, call)
             ):
                 yield call
+    loop = loop_at(module, node) if isinstance(node, ast.For) else None
     if loop is not None and loop.always:
         yield from (call for call, _ in loop.calls if _is_model(module, call))
     if loop is not None and on_device:

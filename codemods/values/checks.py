@@ -81,6 +81,8 @@ class Regions:
             check for check in self._checks() if check.roots or check.demanded
         ]
         self._by_root: dict[ast.AST, list[Check]] = {}
+        #: The calls of functions all of whose uses are calls.
+        self._callers: dict[ast.AST, list[ast.Call]] = {}
         for check in self.checks:
             for root in check.roots:
                 self._by_root.setdefault(root, []).append(check)
@@ -107,19 +109,21 @@ class Regions:
 
     def _calling(self, function: ast.AST, seen: frozenset[ast.AST]) -> list[Hold]:
         """The checks that control every call of a function; none where it is called without one, or unseen."""
-        name: str = function.name  # type: ignore[attr-defined]
-        index = self._module.index
-        calls = [c for c in index.calls(name) if function not in self._module.ancestors(c)]
-        names: list[ast.Name | ast.Attribute] = [*index.names(name), *index.attributes(name)]
-        used = [node for node in names if isinstance(node.ctx, ast.Load)]
-        if not calls or len(used) > len(index.calls(name)):
-            return []
+        known = self._callers.get(function)
+        if known is None:
+            name: str = function.name  # type: ignore[attr-defined]
+            index = self._module.index
+            every = index.calls(name)
+            names: list[ast.Name | ast.Attribute] = [*index.names(name), *index.attributes(name)]
+            seen_whole = sum(isinstance(node.ctx, ast.Load) for node in names) <= len(every)
+            known = self._callers[function] = every if seen_whole else []
         found: dict[Hold, None] = {}
-        for call in calls:
-            holds = self._owners(call, seen)
-            if not holds:
-                return []
-            found.update(dict.fromkeys(holds))
+        for call in known:
+            if function not in self._module.ancestors(call):
+                holds = self._owners(call, seen)
+                if not holds:
+                    return []
+                found.update(dict.fromkeys(holds))
         return list(found)
 
     def _around(self, check: Check) -> list[Check]:

@@ -41,18 +41,17 @@ class LeftBehind:
         wrapped, statements = _wrapped(module, NAMES | DDP)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
-            supplied = loader_moves(module, loop) or _cut_by_project(module, loop)
+            supplied: bool | None = None
             for call, left in loop.calls:
                 ours = word(call.func) in wrapped and not _is_another(module, call.func, statements)
                 self.seen |= ours
                 if ours and word(call.func) not in scattered and _moves_some(module, loop, call):
                     continue  # under DDP: who moves one part has moved what has to go, and texts stay
-                if (
-                    left
-                    and not supplied
-                    and call not in told
-                    and (ours or _beside_moves(module, loop, call, left))
-                ):
+                if not left or call in told or not (ours or _beside_moves(module, loop, call, left)):  # fmt: skip
+                    continue
+                if supplied is None:
+                    supplied = loader_moves(module, loop) or _cut_by_project(module, loop)
+                if not supplied:
                     told.add(call)
                     self.calls.append((loop, call, left))
         for name in sorted(wrapped):

@@ -1,6 +1,6 @@
 """What looking at a program costs, counted in calls of Python's functions for each node of its tree: the same on every machine, however busy.
 
-A rule that asks a dear question of everything, instead of where the answer matters, is seen here. The bounds are a twentieth above what
+A rule that asks a dear question of everything, instead of where the answer matters, is seen here. The bounds are some hundredths above what
 was counted on Python 3.11 when they were written; later versions call less, since comprehensions are no functions there.
 """
 
@@ -196,7 +196,7 @@ def counted(work: Callable[[], object]) -> Counter[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "most"), [("project", 15.5), ("sampler", 18), ("tools", 1.1)])
+@pytest.mark.parametrize(("name", "most"), [("project", 15.3), ("sampler", 17), ("tools", 1.1)])
 def test_a_program_is_looked_at_in_so_many_calls_for_a_node(name: str, most: float) -> None:
     texts, context = _texts()[name], Context(Target(), load())
     nodes = sum(1 for text in texts for _ in ast.walk(ast.parse(text)))
