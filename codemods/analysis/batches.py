@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hpushim.engine.python.module import Module
+from hpushim.engine.python.module import Module, once
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import mentions, walk
 
@@ -152,21 +152,12 @@ def _prefetches(module: Module) -> bool:
     return any(module.index.keywords(written) for written in sorted(words))
 
 
+@once
 def moved(module: Module, value: ast.expr) -> ast.Call | None:
     """The call inside ``value`` that moves to a device, by itself or through a function named for it."""
     if isinstance(value, (ast.Name, ast.Constant)):
         return None
-    known = module.view(_moves)
-    if value not in known:
-        known[value] = next(
-            (p for p in walk(value) if isinstance(p, ast.Call) and _moves_by(module, p)), None
-        )
-    return known[value]
-
-
-def _moves(module: Module) -> dict[ast.expr, ast.Call | None]:
-    """What has been looked at for moves."""
-    return {}
+    return next((p for p in walk(value) if isinstance(p, ast.Call) and _moves_by(module, p)), None)
 
 
 def _moves_by(module: Module, call: ast.Call) -> bool:
@@ -246,23 +237,21 @@ def _wraps(call: ast.Call) -> bool:
 
 def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
     """Takes note of the calls in a simple statement, those around others first."""
-    known = module.view(_given)
-    if statement not in known:
-        known[statement] = [
-            (call, {a: _part(_converted(a)) for a in _arguments(call)})
-            for call in walk(statement)
-            if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute))
-        ]
-    for call, of in known[statement]:
+    for call, of in _given(module, statement):
         parts = [a for a in of if of[a] in loop.parts or moved(module, a) is not None]
         if parts:
             left = [a for a in parts if of[a] not in loop.always and moved(module, a) is None]
             loop.calls.append((call, left))
 
 
-def _given(module: Module) -> dict[ast.stmt, list[tuple[ast.Call, dict[ast.expr, str | None]]]]:
-    """The calls of statements, with what each is given and the batch that it may be a part of: a statement is in loops around loops."""
-    return {}
+@once
+def _given(_: Module, statement: ast.stmt) -> list[tuple[ast.Call, dict[ast.expr, str | None]]]:
+    """The calls of a statement, with what each is given and the batch that it may be a part of: a statement is in loops around loops."""
+    return [
+        (call, {a: _part(_converted(a)) for a in _arguments(call)})
+        for call in walk(statement)
+        if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute))
+    ]
 
 
 def _arguments(call: ast.Call) -> Iterator[ast.expr]:

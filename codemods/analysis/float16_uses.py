@@ -6,8 +6,7 @@ import ast
 
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
-from hpushim.pycode.places import At
-from hpushim.pycode.values import Values
+from hpushim.pycode.values import At, Values
 from hpushim.pycode.walk import walk
 
 from .autocast import CUDA_ONLY, GENERIC, site

@@ -76,8 +76,7 @@ class Ties:
             if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
                 keys += self._name_keys(owner.func.value)
             return keys
-        child: ast.AST = site.node
-        for above in self._module.ancestors(child):
+        for child, above in self._module.upwards(site.node):
             if isinstance(above, (ast.IfExp, ast.If)) and child is not above.test:
                 keys += self._condition_keys(above.test)
             elif isinstance(above, (ast.BoolOp, ast.Subscript, ast.NamedExpr)):
@@ -88,7 +87,6 @@ class Ties:
                     keys += self._name_keys(target)
             elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 break
-            child = above
         return keys
 
     def _condition_keys(self, test: ast.AST) -> list[str]:

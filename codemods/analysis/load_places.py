@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from hpushim.engine.python.module import Module
-from hpushim.pycode.places import At, Cell, How
-from hpushim.pycode.values import Values
+from hpushim.pycode.values import At, Cell, How, Values
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from hpushim.engine.python.module import Module
+from hpushim.engine.python.module import Module, once
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
@@ -85,17 +85,10 @@ def trains_on_device(module: Module, *, engine: bool) -> bool:
 
 def stays_on_cpu(module: Module, function: ast.AST | None) -> bool:
     """Does a function have a device of its own, the CPU, and no other: ``device = torch.device("cpu")``, ``model.to(device)``?"""
-    known = module.view(_on_cpu)
-    if function is not None and function not in known:
-        known[function] = _places_on_cpu(module, function)
-    return function is not None and known[function]
+    return function is not None and _places_on_cpu(module, function)
 
 
-def _on_cpu(module: Module) -> dict[ast.AST, bool]:
-    """The functions that have been looked at."""
-    return {}
-
-
+@once
 def _places_on_cpu(module: Module, function: ast.AST) -> bool:
     places: list[ast.expr] = []
     for part in walk(function):

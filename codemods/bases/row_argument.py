@@ -11,8 +11,7 @@ from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Module, Rule, Strength, Wants, Yield
 from hpushim.matrix import Row, load
 from hpushim.model import Safety, Severity, Span
-from hpushim.pycode.places import SAME
-from hpushim.pycode.values import Values
+from hpushim.pycode.values import SAME, Values
 
 from ..analysis.devices import Devices
 from ..analysis.verdict import inside

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
-from hpushim.pycode.places import SAME, At, Cell, Edge
-from hpushim.pycode.values import Values
+from hpushim.pycode.values import SAME, At, Cell, Edge, Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 
 from hpushim.engine.python.module import Module
-from hpushim.pycode.places import At, Cell, Part
-from hpushim.pycode.values import Values
+from hpushim.pycode.values import At, Cell, Part, Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import calls_like, word

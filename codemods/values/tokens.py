@@ -13,8 +13,7 @@ from hpushim.engine.python.module import Module
 from hpushim.engine.rules.claims import Said
 from hpushim.model import Finding, Span
 from hpushim.patterns import lazily
-from hpushim.pycode.places import SAME, How
-from hpushim.pycode.values import At, Cell, Edge, Values
+from hpushim.pycode.values import SAME, At, Cell, Edge, How, Values
 
 from ..analysis.cuda_words import CudaWord, inside, whole
 from ..analysis.device_texts import glued, is_switch

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpushim.engine.python.module import Module
-from hpushim.pycode.places import SAME, At, Cell
 from hpushim.pycode.steps import TooManySteps
-from hpushim.pycode.values import Values
+from hpushim.pycode.values import SAME, At, Cell, Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.devices import Devices

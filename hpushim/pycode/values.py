@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.pycode.backward import Backward
 from hpushim.pycode.forward import Forward
-from hpushim.pycode.places import SAME, At, Cell, Edge, Function, How
+from hpushim.pycode.places import SAME, At, Cell, Edge, Function, How, Part
 from hpushim.pycode.steps import TooManySteps
 
 if TYPE_CHECKING:
@@ -152,4 +152,4 @@ class Values(Backward, Forward):
         return found
 
 
-__all__ = ["At", "Cell", "Edge", "TooManySteps", "Values"]
+__all__ = ["SAME", "At", "Cell", "Edge", "How", "Part", "TooManySteps", "Values"]

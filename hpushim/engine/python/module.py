@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpushim.engine.base.text import ALONE, Project, Text
 from hpushim.model import Span, Target
@@ -16,6 +17,9 @@ from hpushim.pycode.walk import mentions, walk
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
+
+N = TypeVar("N", bound=ast.AST)
+T = TypeVar("T")
 
 _DEPTH = 12  # how many assignments a name is followed through
 
@@ -179,6 +183,22 @@ class Module(Text, Source):
             )
             known = self._bound[id(bindings)] = len(bindings), tuple(values)
         return known[1]
+
+
+def once(function: Callable[[Module, N], T]) -> Callable[[Module, N], T]:
+    """A question about a node of a module that is worked out once and kept with the module."""
+
+    def answers(_: Module) -> dict[N, T]:
+        return {}
+
+    @wraps(function)
+    def ask(module: Module, node: N) -> T:
+        known = module.view(answers)
+        if node not in known:
+            known[node] = function(module, node)
+        return known[node]
+
+    return ask
 
 
 def _is_own(files: frozenset[str], name: str) -> bool:
