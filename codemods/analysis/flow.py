@@ -142,9 +142,10 @@ class Flow(Circular):
             beside = beside or found
             for edge in self._edges(at):
                 (later if isinstance(edge.node, Cell) else todo).append(edge.at)
-        if any(self._reaches.has(at, True) for at in later) and not self.goes_elsewhere(node):
-            return Evidence(Role.NAME, node)
-        return beside
+        reached = any(self._reaches.has(at, True) for at in later)
+        if not (reached or beside) or self.goes_elsewhere(node):
+            return None
+        return Evidence(Role.NAME, node) if reached else beside
 
     def _edges(self, at: At) -> Iterator[Edge]:
         """Where the value goes on, and what it is compared with; not into a library with devices of its own, not into what only prints."""
@@ -383,10 +384,13 @@ class Flow(Circular):
         return not any(self._here.of(edge.at) for edge in self._on(At(start)))
 
     def _on(self, at: At) -> Iterator[Edge]:
-        return (edge for edge in self._values.uses(at) if edge.same)
+        yield from (edge for edge in self._values.uses(at) if edge.same)
+        table = self.module.parent(at.node) if isinstance(at.node, ast.AST) else None
+        if isinstance(table, ast.Dict) and at.node in table.values:
+            yield Edge(At(table), "part")
 
     def _leaves(self, at: At) -> int:
-        passed = (edge.node for edge in self._values.uses(at) if edge.how == "passed")
+        passed = (edge.node for edge in self._values.uses(at) if edge.how in ("passed", "unpacked"))
         calls = (self.module.parent(each) if isinstance(each, ast.keyword) else each for each in passed)  # fmt: skip
         return any(isinstance(c, ast.Call) and foreign(self.module, c.func) for c in calls)
 

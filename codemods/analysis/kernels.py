@@ -13,11 +13,13 @@ from hpushim.pycode.walk import walk
 
 from .device_texts import read
 from .kinds import base_words, said
-from .names import word
+from .names import packages, word
 from .project_facts import EXTENSIONS, KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
 
 #: The execution providers of ONNX Runtime that are NVIDIA's.
 PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
+#: The method of Transformers' models that puts their layers on several CUDA devices.
+SPREADS = "parallelize"
 #: Names of compiled extensions: ``selective_scan_cuda``, ``cuda_corr``.
 _EXTENSION = re.compile(r"_?cuda_\w+|\w+_cuda(_kernels?|_ext|_lib)?")
 #: What they are called as parts of a package: ``from ._ext import …``, ``from project import _C``.
@@ -167,6 +169,16 @@ def package_users(module: Module) -> Iterator[ast.expr]:
     """The same for functions that packages for NVIDIA GPUs alone provide, and for those of the project that call them whatever happens."""
     yield from _uses_of(module, PACKAGE_USERS)
     yield from module.view(package_flags).values()
+
+
+def spread_models(module: Module) -> Iterator[ast.expr]:
+    """``model.parallelize()`` of Transformers, which divides the layers of a model by the number of CUDA devices."""
+    if "transformers" not in module.view(packages) or module.index.definitions(SPREADS):
+        return
+    for call in module.index.calls(SPREADS):
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if isinstance(call.func, ast.Attribute) and all("map" in word(each) for each in given):
+            yield call.func
 
 
 def package_flags(module: Module) -> dict[ast.AST, ast.expr]:

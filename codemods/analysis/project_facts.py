@@ -329,6 +329,10 @@ _CPP_ONLY = lazily(rb"CppExtension\(")
 
 #: setuptools' own class, which compiles C and Cython.
 _PLAIN = lazily(rb"Extension\(")
+#: The same, which is given what nvcc compiles.
+_PLAIN_CUDA = lazily(
+    rb"\bExtension\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"'](?:[^()]|\([^()]*\)){0,2000}?[\"'](?:[^\"'\n]*\.cu|nvcc)[\"']"
+)
 _HELPER = lazily(rb"def[ \t]+(\w+)\(")
 
 
@@ -337,7 +341,11 @@ def _extensions(data: bytes) -> Iterable[bytes]:
 
     A function of the file that makes extensions may put a package before the name: ``*.ours_cuda`` for one in any package.
     """
-    if b"xtension" not in data or not _WITH_CUDA.search(data):
+    if b"xtension" not in data:
+        return
+    for name in _PLAIN_CUDA.findall(data):
+        yield from (name, b"*." + name)  # built beside its source
+    if not _WITH_CUDA.search(data):
         return
     helpers = frozenset(_HELPER.findall(data))
     for found in _BUILT.finditer(data):
@@ -623,6 +631,26 @@ def _device_chosen(data: bytes) -> Iterable[bytes]:
 SCALERS = ProjectFact("classes that scale losses", _scalers)
 #: Whether a file is trained on a device that another file chooses: a base class, or what builds and runs its classes.
 DEVICE_CHOSEN = ProjectFact("files that choose a device", _device_chosen, spreads=True)
+
+# -- checkpoints ---------------------------------------------------------------------------------
+
+#: A table with a state in it, its entries, and what settings are called that are read by attributes.
+_CHECKPOINT = lazily(rb"\{[^{}]{0,3000}?\.state_dict\(\)[^{}]{0,3000}\}")
+_ENTRY = lazily(rb"[\"'](\w+)[\"']\s*:\s*([^,}\n]+)")
+_SETTINGS = lazily(rb"(?:self\.)?(?:args|opts?|cfg|config|hparams|hps)")
+
+
+def _objects_saved(data: bytes) -> Iterable[bytes]:
+    """``args:epoch`` for each key beside an object of settings in ``{"model": model.state_dict(), "args": args, "epoch": 3}``."""
+    for table in _CHECKPOINT.findall(data) if b".state_dict()" in data else ():
+        entries = {key: value.strip() for key, value in _ENTRY.findall(table)}
+        for key, value in entries.items():
+            if _SETTINGS.fullmatch(value) and re.search(rb"\b%s\.[A-Za-z]\w*(?![\w(])" % re.escape(value), data):  # fmt: skip
+                yield from (key + b":" + other for other in entries)
+
+
+#: What checkpoints hold beside tensors and Python's own types, with the keys of their tables.
+OBJECTS_SAVED = ProjectFact("objects in checkpoints", _objects_saved)
 
 # -- classes -------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from hpushim.model import Safety, Severity, Span
 from hpushim.pycode.values import SAME, Values
 
 from ..analysis.devices import Devices
+from ..analysis.names import foreign
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..edits.arguments import rename
@@ -102,6 +103,8 @@ class RowRule(Rule):
                     code=row.rule,
                     severity=SEVERITY[verdict.status],
                     strength=Strength.FIRM,  # it is about the argument, whoever claims the call
+                    # A library with devices of its own gives what is told no other meaning.
+                    claims=(argument.value,) if foreign(module, call.func) else (),
                 )
 
     def fix_of(

@@ -44,7 +44,8 @@ class SparseTensor(Rule):
     wants = Wants(names=_FUNCTIONS, calls=_METHODS, keywords=("sparse",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if called(module, node) is not None and module.qualified(node) == name:
+        of_torch = name.startswith("torch.sparse.torch.")  # imported there
+        if called(module, node) is not None and module.qualified(node) == name and not of_torch:
             yield self._told(module, node, f"`{module.source(node)}` works on sparse tensors")
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

@@ -132,7 +132,8 @@ class DeviceIds(Rule):
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``Own(model, device_ids=[rank])``, where the project builds the class on DDP or FSDP."""
         call = module.parent(node)
-        bases = base_words(module, word(call.func)) if isinstance(call, ast.Call) else frozenset()
+        named = module.qualified(call.func) or word(call.func) if isinstance(call, ast.Call) else ""
+        bases = base_words(module, named.rpartition(".")[2])
         if isinstance(call, ast.Call) and "DistributedDataParallel" in bases:
             yield from self._ddp(module, call, own=True)
         elif isinstance(call, ast.Call) and "FullyShardedDataParallel" in bases:

@@ -13,6 +13,7 @@ from ..analysis.backends import BackendUse, backend_use
 from ..analysis.defaults import given_later
 from ..analysis.devices import Devices
 from ..analysis.names import called, in_annotation, is_none, word
+from ..analysis.placement import is_on_device
 from ..analysis.roles import Role
 from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
@@ -47,6 +48,8 @@ _NATIVE = (
     "torch._C._distributed_c10d.ProcessGroupNCCL",
 )
 _LIBRARY = "torch.cuda.nccl"
+_CPU = "gloo"
+_WRAPPER = "DistributedDataParallel"
 _GROUP = "nccl"
 _CODES = {
     BackendUse.GROUP: "HPU301",
@@ -75,12 +78,14 @@ class Nccl(Rule):
     HPU304 = Code("nccl-available", severity="error", fix=("safe", "manual"))
     HPU305 = Code("nccl-per-device", severity="error", fix="safe")
     HPU314 = Code("cuda-nccl", severity="error")
+    HPU326 = Code("gloo-for-device", severity="error")
     wants = Wants(
         strings=("nccl", "NCCL"),
         names=(
             *_AVAILABLE, *_BACKENDS, *_INIT,
             *_NATIVE, *(f"{name}.*" for name in _NATIVE), f"{_LIBRARY}.*",
         ),
+        project=(_WRAPPER,),
     )  # fmt: skip
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
@@ -128,6 +133,7 @@ class Nccl(Rule):
         elif name in _INIT:
             if call is not None:
                 yield from self._bound_early(module, call)
+                yield from self._without_hpu(module, call)
         elif isinstance(node, ast.Attribute):
             yield self._library(module, node, name)
 
@@ -173,6 +179,20 @@ class Nccl(Rule):
             severity="warning",
             claims=(given,),
         )
+
+    def _without_hpu(self, module: Module, call: ast.Call) -> Yield:
+        """``init_process_group("gloo")`` of a program whose models are on the device."""
+        given = argument(call, "backend", 0)
+        names = {module.constant(value) for value in module.values(given)} if given else set()
+        if names == {_CPU} and _wraps(module) and module.view(is_on_device):
+            answer = ask(module, _CPU)
+            yield self.finding(
+                given or call,
+                "gloo has no collectives for tensors on `hpu`, which DistributedDataParallel and others need; use "
+                "`hccl`, and a group of gloo beside it for tensors on the CPU",
+                row=answer.row,
+                code="HPU326",
+            )
 
     def _library(self, module: Module, node: ast.expr, name: str) -> Found:
         """NCCL's own names."""
@@ -226,6 +246,11 @@ def _chosen_later(module: Module, node: ast.Constant) -> tuple[Change, ...]:
         Replace(node, "None"),
         *(Replace(use, f"{module.source(use)} or {new}") for use, new in found),
     )
+
+
+def _wraps(module: Module) -> bool:
+    """Does a file of the project, or this one alone, wrap models for several processes?"""
+    return module.holds(_WRAPPER) or _WRAPPER in (module.project.mentions or ())
 
 
 def _makes_group(module: Module, use: ast.Attribute) -> bool:

@@ -83,9 +83,16 @@ def _builds(module: Module) -> bool:
 def _on_cuda(module: Module) -> bool:
     """Does the file place something on CUDA, or request it?"""
     index = module.index
-    if any(_DEVICE.fullmatch(str(s.value)) for w in ("cuda", "nccl") for s in index.strings(w)):
+    named = (s for word in ("cuda", "nccl") for s in index.strings(word))
+    if any(_DEVICE.fullmatch(str(s.value)) and not _is_setting(module, s) for s in named):
         return True
     return any(
         isinstance(module.parent(node), ast.Call) or module.qualified(node) == "torch.cuda"
         for node in index.attributes("cuda")
     )
+
+
+def _is_setting(module: Module, text: ast.Constant) -> bool:
+    """Is it the backend in a table of a file that forms no group: a setting for others, which puts nothing on a device?"""
+    in_table = isinstance(module.parent(text), ast.Dict) and text.value == "nccl"
+    return in_table and not module.holds("init_process_group")

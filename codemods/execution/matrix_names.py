@@ -26,6 +26,7 @@ _START = "torch.multiprocessing.set_start_method"
 _FORK = "os.fork"
 _GROUP = "torch.distributed.init_process_group"
 _LOAD = "torch.utils.cpp_extension.load"
+_PLAIN = "setuptools.Extension"
 _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
 
@@ -107,8 +108,8 @@ class MatrixName(RowNameRule):
             return None
         if row.rule == "HPU514" and call and call.args and stays_on_host(module, call.args[0]):
             return None
-        if row.name != _LOAD or call is None or not _builds_cuda(module, call):
-            return row
+        if row.name not in (_LOAD, _PLAIN) or call is None or not _builds_cuda(module, call):
+            return row if row.name != _PLAIN else None
         return module.matrix.row(_CUDA_EXTENSION) or row
 
 
@@ -172,7 +173,7 @@ def _builds_cuda(module: Module, call: ast.Call) -> bool:
     return any(
         isinstance(part, ast.Constant)
         and isinstance(part.value, str)
-        and part.value.endswith(".cu")
+        and (part.value.endswith(".cu") or part.value == "nvcc")
         for each in given
         for value in module.values(each)
         for part in walk(value)

@@ -27,7 +27,10 @@ _IGNORED = re.compile(
 _GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
 _PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
 _PROGRAMS = {"nvidia-smi": "hl-smi"}
-_COUNTS = re.compile(rb"[ \t]*\|(?:\s|\\\n)*wc\s+(?:-l|--lines)\b")
+#: What counts the lines of a list: all of them, or those that name a GPU.
+_COUNTS = re.compile(
+    rb"[ \t]*\|(?:\s|\\\n)*(?:wc\s+(?:-l|--lines)\b|(?P<named>grep\s+(?:-c|--count)\s+(?P<mark>[\"']?)GPU(?P=mark)(?![\w.])))"
+)
 #: The questions that both programs answer under the same names.
 _QUERY = re.compile(
     r"--query-gpu=(?P<fields>((name|index|uuid|timestamp|driver_version|memory\.(total|used|free))(,|$))+)"
@@ -193,8 +196,10 @@ class ShellCommands(TextRule):
             if asked and query is not None and option.inner is not None:
                 text = f"{query.target.split()[-1]}={asked['fields']}"
                 edits.append(document.replace(option.inner, text))
-            elif (lines := row(f"{command.program} {option.text}")) is not None and _COUNTS.match(document.data, command.span.end):  # fmt: skip
+            elif (lines := row(f"{command.program} {option.text}")) is not None and (counted := _COUNTS.match(document.data, command.span.end)):  # fmt: skip
                 edits.append(document.replace(option.span, lines.target.partition(" ")[2]))
+                if counted["named"]:
+                    edits.append(document.replace(Span(*counted.span("named")), "wc -l"))
                 safety = "unsafe"
             elif not option.text.startswith("--format="):
                 safety = "unsafe"

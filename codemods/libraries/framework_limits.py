@@ -11,6 +11,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.device_texts import device_name
 from ..analysis.devices import may_be_cuda
+from ..analysis.kernels import SPREADS, spread_models
 from ..analysis.names import word
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
@@ -22,6 +23,7 @@ _LIGHTNING = ("lightning", "pytorch_lightning")
 _LOADER = "habana_dataloader"
 _DEVICE = "device"
 _OPTIMIZERS_ROW = "several optimizers in Lightning"
+_SPREAD_ROW = "transformers.PreTrainedModel.parallelize"
 _LOADER_ROW = "the Habana data loader in Lightning"
 
 
@@ -31,7 +33,7 @@ class FrameworkLimit(RowNameRule):
     HPU717 = Code(
         "framework-limit", severity="error", effort="hours", lower=by_row("warning", "note")
     )
-    wants = Wants(definitions=("configure_optimizers",), imports=(_LOADER,))
+    wants = Wants(definitions=("configure_optimizers",), imports=(_LOADER,), calls=(SPREADS,))
 
     def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
         """Nothing is to be said of a library's default where the call gives a device."""
@@ -57,6 +59,11 @@ class FrameworkLimit(RowNameRule):
         package = statement.module if isinstance(statement, ast.ImportFrom) else name
         if package == _LOADER and alias is statement.names[0] and _imports_lightning(module):
             yield self._limit(module, statement, _LOADER, _LOADER_ROW)
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``model.parallelize()``."""
+        if node.func in spread_models(module):
+            yield self._limit(module, node.func, f"`{module.source(node.func)}`", _SPREAD_ROW)
 
     def _limit(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)

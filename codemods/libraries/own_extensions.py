@@ -30,7 +30,12 @@ class OwnExtension(Rule):
             "note": "the code also runs without it",
         },
     )
-    wants = Wants(words=("Function", "_C", "_ext"), required=("import",), facts=(EXTENSIONS,))
+    wants = Wants(
+        words=("Function", "_C", "_ext"),
+        texts=("gpu_", "_gpu"),
+        required=("import",),
+        facts=(EXTENSIONS,),
+    )
     also = Wants(words=("torch",))
 
     def on_module(self, module: Module) -> Yield:

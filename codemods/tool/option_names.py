@@ -27,6 +27,8 @@ _NAMED = (
 _WORDS = re.compile(r"[-_.]+")
 _CARD = frozenset(["cuda", "gpu"])
 _CARDS = frozenset(["gpus", "ngpu", "ngpus"])
+#: ``--cuda-deterministic``.
+_FLAGS_OF_CUDNN = frozenset(["deterministic", "benchmark"])
 _HALF = frozenset(["fp16", "float16"])
 #: ``--half``, ``--half-precision``; ``--half_res`` is half of something else, as ``--simple-loss-scale`` is the weight of a loss.
 _HALVED = re.compile(r"(.*-)?half(-(precision|float|dtype|model))?")
@@ -110,6 +112,8 @@ def _told(option: str) -> tuple[str, str] | None:
             "HPU024",
             "if `migrate` rewrites the code that reads it, it selects what replaces apex",
         )
+    if _CARD & set(words) and not _FLAGS_OF_CUDNN.isdisjoint(words):
+        return "HPU024", "flags of cuDNN that it sets have no effect on Gaudi"
     if _CARD & set(words) and not device_name(option):
         return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"
     if _CARDS & set(words):

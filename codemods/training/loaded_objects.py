@@ -10,7 +10,9 @@ from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.values import SAME, At, Cell, Edge, Values
 from hpushim.pycode.walk import walk
 
+from ..analysis.kinds import said
 from ..analysis.names import called
+from ..analysis.project_facts import OBJECTS_SAVED
 from ..edits.arguments import add
 from ..values.tensors import gives_tensor, is_of_values
 
@@ -25,7 +27,7 @@ class LoadedObject(Rule):
     """``model = torch.load(path)`` and ``model(x)``."""
 
     HPU615 = Code("object-from-checkpoint", severity="error", fix="unsafe")
-    wants = Wants(project=tuple(sorted(_ALLOWED)))
+    wants = Wants(project=tuple(sorted(_ALLOWED)), facts=(OBJECTS_SAVED,))
     also = Wants(names=(_LOAD,))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -34,20 +36,32 @@ class LoadedObject(Rule):
             return
         if not call.args or any(keyword.arg in _GIVEN for keyword in call.keywords):
             return
-        use = _used_as_object(module, call)
-        if use is not None:
+        reached, remade = _reached(module, call)
+        use = _used_as_object(module, reached, remade)
+        saved = _saved_beside(module, reached) if use is None else ""
+        if use is not None or saved:
+            shown = f"`{module.source(use).splitlines()[0]}` (line {use.lineno}) uses an object of another class" if use else f"this project's checkpoints hold an object of another class under `{saved}`"  # fmt: skip
             yield self.finding(
                 call,
                 f"from torch 2.6 on, `{module.source(node)}` reads only tensors and Python's own types, but "
-                f"`{module.source(use).splitlines()[0]}` (line {use.lineno}) uses an object of another class, so the load fails. Pass `weights_only=False` if you trust the file",
+                f"{shown}, so the load fails. Pass `weights_only=False` if you trust the file",
                 fix=Rewrite("load objects too", "unsafe", (add(call, "weights_only=False"),)),
                 row="torch.load(weights_only=)",
             )
 
 
-def _used_as_object(module: Module, call: ast.Call) -> ast.expr | None:
+def _saved_beside(module: Module, reached: list[Edge]) -> str:
+    """The key of an object in a table that the project saves, of which two or more keys are read here: what it loads is such a table."""
+    read = {module.constant(e.node.slice) for e in reached if isinstance(e.node, ast.Subscript)}
+    beside: dict[str, set[str]] = {}
+    for each in said(module, OBJECTS_SAVED):
+        key, _, other = each.partition(":")
+        beside.setdefault(key, set()).add(other)
+    return min((key for key, others in beside.items() if len(others & read) > 1), default="")
+
+
+def _used_as_object(module: Module, reached: list[Edge], remade: set[ast.AST | Cell]) -> ast.expr | None:  # fmt: skip
     """The first place that calls what is loaded, or reads what neither tensors nor Python's own types have, under no question about its type."""
-    reached, remade = _reached(module, call)
     uses: list[ast.expr] = [e.node for e in reached if e.how == "called" and isinstance(e.node, ast.Call)]  # fmt: skip
     read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute)]
     uses += [node for node in read if not is_of_values(node.attr)]

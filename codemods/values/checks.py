@@ -22,6 +22,7 @@ from ..analysis.kernels import (
     kernel_users,
     nvidia_only,
     package_users,
+    spread_models,
 )
 from ..analysis.kinds import is_own_move
 from ..analysis.names import called, foreign, in_annotation, word
@@ -46,6 +47,8 @@ DATA_PARALLEL = (
     "torch.nn.parallel.DataParallel",
     "torch.nn.parallel.data_parallel",
 )
+#: Those that use several devices in one process whatever they are given.
+_SEVERAL = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
 _HANDLERS = frozenset(["ImportError", "ModuleNotFoundError", "Exception", "BaseException", ""])
 
 
@@ -209,8 +212,10 @@ class Regions:
         yield from kernel_calls(module)
         yield from kernel_sources(module)
         yield from kernel_users(module)
+        yield from spread_models(module)
         yield from (use for use in package_users(module) if self._is_choice(use))
         yield from (node for node, name in find(module, *FAISS) if name in FAISS)
+        yield from (node for node, name in find(module, *_SEVERAL) if name in _SEVERAL and self._is_choice(node))  # fmt: skip
         for provider in PROVIDERS:
             yield from (s for s in module.index.strings(provider) if s.value == provider)
         row = module.matrix.row

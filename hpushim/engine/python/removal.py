@@ -180,7 +180,7 @@ class _Lines:
             return Span(module.line_span(first.lineno).start, module.line_span(end).end)
         end = last.end_lineno or last.lineno
         end += self._doubled(first, end)
-        start = _first_line(module, first, end)
+        start = _first_line(module, first, self._last(end))
         return Span(module.line_span(start).start, module.line_span(end).end)
 
     def clause(self, statement: ast.stmt, block: Sequence[ast.stmt]) -> Span | None:
@@ -209,6 +209,12 @@ class _Lines:
                 return Span(span.start, module.line_span(end).end)
         return None
 
+    def _last(self, line: int) -> int:
+        """The last of the lines that go together with ``line`` and directly below it."""
+        while line + 1 in self._numbers:
+            line += 1
+        return line
+
     def _doubled(self, statement: ast.stmt, end: int) -> int:
         """How many of the blank lines behind ``statement`` there would be twice once it is gone."""
         start = _top(self._module, statement) - 1
@@ -228,7 +234,8 @@ class _Lines:
         ``line`` is the last line above that stays.
         """
         module = self._module
-        start = _first_line(module, statement, statement.end_lineno or statement.lineno)
+        last = self._last(statement.end_lineno or statement.lineno)
+        start = _first_line(module, statement, last)
         above = line - (_top(module, statement) - start)
         text = module.source(module.line_span(above)) if above > 0 else ""
         inside = not isinstance(module.parent(statement), ast.Module)
