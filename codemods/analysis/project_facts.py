@@ -636,14 +636,14 @@ DEVICE_CHOSEN = ProjectFact("files that choose a device", _device_chosen, spread
 
 #: A table with a state in it, its entries, and what settings are called that are read by attributes.
 _CHECKPOINT = lazily(rb"\{[^{}]{0,3000}?\.state_dict\(\)[^{}]{0,3000}\}")
-_ENTRY = lazily(rb"[\"'](\w+)[\"']\s*:\s*([^,}\n]+)")
+_ITEM = lazily(rb"[\"'](\w+)[\"']\s*:\s*([^,}\n]+)")
 _SETTINGS = lazily(rb"(?:self\.)?(?:args|opts?|cfg|config|hparams|hps)")
 
 
 def _objects_saved(data: bytes) -> Iterable[bytes]:
     """``args:epoch`` for each key beside an object of settings in ``{"model": model.state_dict(), "args": args, "epoch": 3}``."""
     for table in _CHECKPOINT.findall(data) if b".state_dict()" in data else ():
-        entries = {key: value.strip() for key, value in _ENTRY.findall(table)}
+        entries = {key: value.strip() for key, value in _ITEM.findall(table)}
         for key, value in entries.items():
             if _SETTINGS.fullmatch(value) and re.search(rb"\b%s\.[A-Za-z]\w*(?![\w(])" % re.escape(value), data):  # fmt: skip
                 yield from (key + b":" + other for other in entries)

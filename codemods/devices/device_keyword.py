@@ -92,11 +92,12 @@ def _handed(module: Module) -> Iterator[ast.expr]:
         name, _, place = each.partition(":")
         for call in module.index.calls(name):
             number = argument(call, "device", int(place))
+            named = any(keyword.arg == "device" for keyword in call.keywords) and isinstance(number, ast.Name)  # fmt: skip
             if (
                 number is not None
-                and word(number) in _CARDS
+                and (named or word(number) in _CARDS)
                 and is_device_number(module, number)
-                and _is_own(module, call, name)
+                and (_is_own(module, call, name) or (named and module.qualified(call.func) is None))
             ):
                 yield number
 

@@ -21,7 +21,7 @@ _FLAGS = ("string", "bool", "boolean", "integer", "float", "enum", "enum_class",
 _DECLARING = ("add_argument", "add_option", "option", *(f"DEFINE_{kind}" for kind in _FLAGS))
 #: A file that has none of these declares no such option.
 _NAMED = (
-    *("--cuda", "-cuda", "_cuda", "--gpu", "-gpu", "_gpu", "--ngpu"),
+    *("--cuda", "-cuda", "_cuda", "--gpu", "-gpu", "_gpu", "--ngpu", "cudnn"),
     *("--fp16", "--half", "--apex", "loss-scale", "loss_scale", "opt-level", "opt_level"),
 )
 _WORDS = re.compile(r"[-_.]+")
@@ -112,7 +112,7 @@ def _told(option: str) -> tuple[str, str] | None:
             "HPU024",
             "if `migrate` rewrites the code that reads it, it selects what replaces apex",
         )
-    if _CARD & set(words) and not _FLAGS_OF_CUDNN.isdisjoint(words):
+    if "cudnn" in words or (_CARD & set(words) and not _FLAGS_OF_CUDNN.isdisjoint(words)):
         return "HPU024", "flags of cuDNN that it sets have no effect on Gaudi"
     if _CARD & set(words) and not device_name(option):
         return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"

@@ -191,3 +191,30 @@ def test_a_part_without_devices_is_no_library(package: str, form: str) -> None:
     assert "HPU714" not in settled(text)[1]
     whole = package.partition(".")[0]
     assert "HPU714" in settled(text.replace(form.format(package), f"import {whole}"))[1]
+
+
+#: Lines with a comment that goes, and what is left around them.
+RUNS = [
+    ("x = 1\n\n    # cudnn.deterministic = True\n    torch.backends.cudnn.benchmark = True\n\n\ndef g():\n    pass", "x = 1\n\n\ndef g():\n    pass"),
+    ("# cudnn flags\n    torch.backends.cudnn.benchmark = True\n    torch.backends.cudnn.enabled = True\n\n    return 1", "return 1"),
+    ("x = 1\n    # cudnn flags\n    torch.backends.cudnn.benchmark = True\n\n    return x", "x = 1\n\n    return x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), RUNS)
+def test_lines_around_a_comment_that_goes_are_parted_once(before: str, after: str) -> None:
+    head = "import torch\n\n\ndef f():\n    "
+    assert settled(f"{head}{before}\n")[0] == f"{head}{after}\n"
+
+
+NUMBERS = ["dist.get_rank() % torch.cuda.device_count()", "args.rank % torch.cuda.device_count()", "torch.device('cuda')", "torch.device(name)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("call", ["gen.sample(x, device=place)", "make().sample(x, device=place)", "sample(x, device=place)"])  # fmt: skip
+def test_a_number_that_a_function_of_the_project_takes_for_a_device(tmp_path: Path, number: str, call: str) -> None:  # fmt: skip
+    (tmp_path / "diffusion.py").write_text("import torch\n\n\ndef make():\n    return Net()\n\n\ndef sample(x, device=None):\n    return torch.zeros(3, device=device) + x\n\n\nclass Net:\n    def sample(self, x, device=None):\n        return torch.zeros(3, device=device) + x\n")  # fmt: skip
+    (tmp_path / "main.py").write_text(f"import torch\nimport torch.distributed as dist\nfrom diffusion import make, sample\n\n\ndef f(x, gen, name, args):\n    place = {number}\n    return {call}\n")  # fmt: skip
+    report = analyse([tmp_path], Target(), jobs=1)
+    told = [f for file in report.files for f in file.findings if f.code == "HPU105" and "of this project" in f.message]  # fmt: skip
+    assert len(told) == ("count" in number)

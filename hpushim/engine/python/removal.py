@@ -137,14 +137,10 @@ class _Lines:
 
     def __init__(self, module: Module, gone: set[ast.AST]) -> None:
         self._module = module
-        self._numbers = {
-            line
-            for statement in gone
-            if isinstance(statement, ast.stmt)
-            for line in range(
-                _top(module, statement), (statement.end_lineno or statement.lineno) + 1
-            )
-        }
+        statements = [each for each in gone if isinstance(each, ast.stmt)]
+        ends = {each: each.end_lineno or each.lineno for each in statements}
+        self._numbers = {n for each in statements for n in range(_top(module, each), ends[each] + 1)}  # fmt: skip
+        self._numbers |= {_first_line(module, each, self._last(ends[each])) for each in statements}
 
     # -- whole lines ------------------------------------------------------------------------
 
@@ -234,10 +230,7 @@ class _Lines:
         ``line`` is the last line above that stays.
         """
         module = self._module
-        last = self._last(statement.end_lineno or statement.lineno)
-        start = _first_line(module, statement, last)
-        above = line - (_top(module, statement) - start)
-        text = module.source(module.line_span(above)) if above > 0 else ""
+        text = module.source(module.line_span(line)) if line > 0 else ""
         inside = not isinstance(module.parent(statement), ast.Module)
         return inside and text.split("#")[0].rstrip().endswith(":")
 
