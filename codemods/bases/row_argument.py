@@ -224,11 +224,19 @@ def _chosen(module: Module, call: ast.Call) -> Iterator[Given]:
     """What a call is given, and of a value that is chosen elsewhere or by a condition each text that it may be."""
     for argument in arguments_of(module, call):
         yield argument
-        if isinstance(argument.value, (ast.Name, ast.IfExp, ast.BoolOp)):
-            for value in module.values(argument.value):
+        if isinstance(argument.value, (ast.Name, ast.IfExp, ast.BoolOp, ast.Attribute)):
+            for value in (*module.values(argument.value), *_defaults(module, argument.value)):
                 text = isinstance(value, ast.Constant) and isinstance(value.value, str)
                 if text and not module.view(Devices).handles_hpu(value):
                     yield Given(argument.name, value, None, value)
+
+
+def _defaults(module: Module, value: ast.expr) -> Iterator[ast.expr]:
+    """The default of the option that ``args.precision`` reads, where the file declares it."""
+    for call in module.index.calls("add_argument") if isinstance(value, ast.Attribute) else ():
+        names = {str(module.constant(name)).lstrip("-").replace("-", "_") for name in call.args}
+        if value.attr in names:  # type: ignore[attr-defined]
+            yield from (keyword.value for keyword in call.keywords if keyword.arg == "default")
 
 
 def _is_about(module: Module, wanted: str, argument: Given) -> bool:

@@ -444,7 +444,7 @@ def test_a_line_before_a_statement_that_goes_with_its_comment(newline: str) -> N
     m = module("\n# frees the cache\nfree.cache()\n\nz\n".replace("\n", newline))
     gone = m.tree.body[0]
     assert made(m, Remove(gone), Insert(gone, "import a", after=False, own_line=True)) == (
-        "\nimport a\n\nz\n".replace("\n", newline)
+        "\nimport a\nz\n".replace("\n", newline)
     )
 
 

@@ -218,3 +218,22 @@ def test_a_number_that_a_function_of_the_project_takes_for_a_device(tmp_path: Pa
     report = analyse([tmp_path], Target(), jobs=1)
     told = [f for file in report.files for f in file.findings if f.code == "HPU105" and "of this project" in f.message]  # fmt: skip
     assert len(told) == ("count" in number)
+
+
+PARSED = ["Accelerator(mixed_precision=args.mixed_precision)", "Accelerator(**{'mixed_precision': args.mixed_precision})", "Accelerator(mixed_precision=opts.mixed_precision, cpu=False)"]  # fmt: skip
+OPTIONS = {
+    "'--mixed-precision', default='fp16'": True,
+    "'-m', '--mixed_precision', type=str, default='fp16', choices=['no', 'fp16', 'bf16']": True,
+    "'--mixed-precision', default='bf16'": False,
+    "'--mixed-precision'": False,
+    "'--precision', default='fp16'": False,
+}
+
+
+@pytest.mark.parametrize("made", PARSED)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_argument_is_by_default_what_its_option_is(made: str, option: str) -> None:
+    text = f"import argparse\nfrom accelerate import Accelerator\n\np = argparse.ArgumentParser()\np.add_argument({option})\nargs = opts = p.parse_args()\na = {made}\n"
+    done = settle(text, "python", "ops.py", Context(Target(), load()))
+    told = [f for f in done.findings if f.row == "accelerate.Accelerator(mixed_precision='fp16')"]
+    assert len(told) == OPTIONS[option]
