@@ -14,6 +14,7 @@ from typing import Any
 
 from hpushim import callers
 from hpushim.emulator import device, profiles
+from hpushim.matrix.schema import Generation
 
 _told: set[tuple[str, str]] = set()
 
@@ -137,16 +138,19 @@ def object_to(name: str) -> None:
 
 def _verdict(name: str) -> Any:
     """What the matrix says of a row's name on the emulated target."""
+    profile = profiles.current()
+    return _judged(name, profile.gaudi, profile.release, profile.lazy)
+
+
+@functools.cache
+def _judged(name: str, gaudi: Generation, release: str, lazy: bool) -> Any:
     from hpushim.matrix import load
     from hpushim.model import Target
 
-    profile, matrix = profiles.current(), load()
-    row = matrix.row(name)
+    row = load().row(name)
     assert row is not None, name
-    here = Target(
-        gaudi=profile.gaudi, stack=profile.release, mode="lazy" if profile.lazy else "eager"
-    )
-    return matrix.judge(row, here)
+    here = Target(gaudi=gaudi, stack=release, mode="lazy" if lazy else "eager")
+    return load().judge(row, here)
 
 
 def refuses(name: str) -> bool:
