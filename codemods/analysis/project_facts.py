@@ -211,7 +211,16 @@ _LOADING = (b"import_module", b"__import__", b"iter_modules")
 _LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\biter_modules\(")
 
 
+#: A class of samples, which workers read on the CPU; what is none of theirs, and what they would have to do to use a device.
+_SAMPLES = lazily(rb"\nclass[ \t]+\w+\([^)]*Dataset\b")
+_NETWORK = lazily(rb"\bnn\.Module\b|\.(?:cuda|xpu|npu)\(|\.to\([^)\n]*dev|[\"']cuda")
+
+
 def _trains(data: bytes) -> Iterable[bytes]:
+    if b"Dataset" in data and _SAMPLES.search(data):
+        yield b"samples"
+    if _NETWORK.search(data):
+        yield b"computes"
     if (b"backward(" in data and _BACKWARD.search(data)) or any(
         maker.startswith((b"lightning", b"transformers")) for maker in _makers(data)
     ):
@@ -521,6 +530,10 @@ _DEFINED = lazily(rb"\n[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")
 _MODULE = lazily(rb"\nimport[ \t]+(?!torch\b|numpy\b)[\w.]*?(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?=[\r\n#])")  # fmt: skip
 _TAKEN_FROM = lazily(rb"\n[ \t]*from[ \t]+(?!torch\b)[\w.]+[ \t]+import[ \t]*(\([^()]*\)|[^\n]*)")
 _TAKEN_AS = lazily(rb"\b(\w+)(?:[ \t]+as[ \t]+(\w+))?")
+#: What runs once in so many steps.
+_SELDOM = lazily(
+    rb"\n([ \t]*)if\b[^\n]*\w[ \t]*%[ \t]*[\w(][^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
+)
 #: What runs where an object is made.
 _MAKES = (b"__init__", b"__post_init__")
 
@@ -538,6 +551,7 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
     names |= {name: name for name, _ in blocks}
     known: set[bytes] = set()
     for owner, text in [*blocks, (b"", _BLOCK.sub(b"\n", data))]:
+        text = _SELDOM.sub(b"\n", text) if b"%" in text else text
         bodies = _bodies(text) if owner else {b"": text}
         calls = {name: {call.rpartition(b".")[::2] for call in _CALL.findall(body)} for name, body in bodies.items() if name not in _MAKES}  # fmt: skip
         steps = {name for name in calls if _BACKWARD.search(bodies[name])}

@@ -13,8 +13,8 @@ from ..analysis.verdict import ask
 from ..edits.arguments import called
 from ..values.tensors import makes_in_full
 
-_SURE = ("autocast", ".half(", "fp16")
-_HALF = ("float16", *_SURE)
+_SURE = ("autocast", ".half(")
+_HALF = ("float16", "fp16", *_SURE)
 #: What makes the dtype another one, or shows that it is none of floats.
 _OTHER = frozenset(["float", "double", "int", "long", "bool", "byte", "short", "argmax", "argmin", "argsort", "nonzero", "round", "topk", "type"])  # fmt: skip
 _ON_THE_WAY = frozenset(["cpu", "cuda", "hpu", "detach", "data", "clone", "squeeze", "contiguous", "view", "reshape", "permute", "transpose"])  # fmt: skip
@@ -46,11 +46,15 @@ class HostRead(Rule):
 def _is_mixed(module: Module) -> bool:
     """Does the file mention half precision? A type of numpy's is none of torch's."""
     index = module.index
-    return any(module.holds(text) for text in _SURE) or any(
-        not (module.qualified(each) or "").startswith("numpy.")
-        for name in ("float16", "bfloat16")
-        for each in (*index.attributes(name), *index.names(name), *index.strings(name))
-    )
+    return (
+        any(module.holds(text) for text in _SURE)
+        or any(
+            not (module.qualified(each) or "").startswith("numpy.")
+            for name in ("float16", "bfloat16")
+            for each in (*index.attributes(name), *index.names(name), *index.strings(name))
+        )
+        or any(index.strings("fp16"))
+    )  # an option of that name may be off
 
 
 def _may_be_half(module: Module, value: ast.expr, moved: bool = False, depth: int = 4) -> bool:

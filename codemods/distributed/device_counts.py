@@ -23,6 +23,8 @@ _NAMED = re.compile(
 _SCALED = re.compile(r"batch|(^|_)bsz?($|_)|(^|_)lr($|_)|learning_rate|accum|worker|samples|steps", re.I)  # fmt: skip
 #: A file that says none of these has the numbers of devices that other files count.
 _OF_DEVICES = ("cuda", "hpu", "nccl")
+#: Each process has one device, so that their number is what it was.
+_PROCESSES = "WORLD_SIZE"
 _OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
 
 
@@ -64,8 +66,24 @@ def _counts(module: Module) -> Iterator[ast.expr]:
     words.update(named if here else named & module.project.names(COUNTS.name))
     words.discard("device_count")
     for each in sorted(words):
-        yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
+        yield from (
+            n
+            for n in module.index.names(each)
+            if isinstance(n.ctx, ast.Load) and not _is_of_processes(module, n)
+        )
         yield from (n for n in module.index.attributes(each) if isinstance(n.ctx, ast.Load))
+
+
+def _is_of_processes(module: Module, name: ast.Name) -> bool:
+    """Does a name hold the number of processes, whatever it is called: ``num_gpus = int(os.environ["WORLD_SIZE"])``?"""
+    parts = [part for value in module.values(name) for part in walk(value)]
+    if any(isinstance(part, ast.Call) and module.qualified(part.func) in _COUNTS for part in parts):
+        return False
+    return any(
+        _PROCESSES in (getattr(part, "value", None), getattr(part, "attr", "").upper())
+        or (isinstance(part, ast.Call) and word(part.func) == "get_world_size")
+        for part in parts
+    )
 
 
 def _targets(module: Module, call: ast.Call) -> Iterator[str]:

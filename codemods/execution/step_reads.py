@@ -11,11 +11,13 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
+from ..analysis.project_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..values.tensors import is_other, is_tensor, makes_on_host, stays_on_host
 from ..values.training import (
     in_every_step,
     in_forward,
+    is_called_in_step,
     is_switched_off,
     over_parameters,
     own_method,
@@ -47,6 +49,7 @@ class StepRead(Rule):
         calls=(*_METHODS, *_NUMBERS),
         words=("backward", "manual_backward"),
         required=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
+        facts=(STEP_CALLS,),
     )
 
     def __init__(self) -> None:
@@ -81,12 +84,16 @@ class StepRead(Rule):
 
 
 def _as_number(module: Module, node: ast.Call) -> bool:
-    """``float(torch.norm(p.grad))``: gradients are read in each step, wherever that is written."""
+    """``float(loss)`` in a step; gradients, ``float(torch.norm(p.grad))``, are read in each step, wherever that is written."""
     if not isinstance(node.func, ast.Name) or node.func.id not in _NUMBERS or len(node.args) != 1:
         return False
     given = node.args[0]
-    return isinstance(given, ast.Call) and any(
+    if isinstance(given, ast.Call) and any(
         isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(given)
+    ):
+        return True
+    return (
+        _is_in_step(module, node) and is_tensor(module, given) and not stays_on_host(module, given)
     )
 
 
@@ -117,11 +124,17 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
 
 
 def _is_in_step(module: Module, node: ast.AST) -> bool:
-    return in_every_step(module, node) or over_parameters(module, node) or _in_pass(module, node)
+    """Does it run in each step: in the loop, in a forward pass, or in a function of the project that is called there?"""
+    return (
+        in_every_step(module, node)
+        or over_parameters(module, node)
+        or _in_pass(module, node)
+        or is_called_in_step(module, node)
+    )
 
 
 def _in_pass(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` run in each forward pass, also in a method that ``forward`` calls, and those that this one calls?"""
+    """Does ``node`` run in each forward pass or step, also in a method that is called there, and those that this one calls?"""
     if in_forward(module, node):
         return True
     function = module.function(node)
@@ -134,18 +147,24 @@ def _in_pass(module: Module, node: ast.AST) -> bool:
 
 
 def _helpers(module: Module) -> set[ast.AST]:
-    """The methods of torch modules that their ``forward`` calls, or methods called there."""
+    """The methods that the ``forward`` of a torch module or a step calls, or methods called there."""
     found: set[ast.AST] = set()
     whole = module.index.statements(ast.FunctionDef)
-    new: list[ast.AST] = [f for f in whole if in_forward(module, f.body[0])]
+    regions = module.view(step_regions)
+    new: list[ast.AST] = [*(f for f in whole if in_forward(module, f.body[0])), *regions]
     while new:
+        around = new.pop()
         reached = [
             method
-            for part in walk(new.pop())
+            for part in walk(around)
             if isinstance(part, ast.Call)
             and (method := own_method(module, part.func)) is not None
             and method not in found
-            and not is_switched_off(module, part)
+            and (
+                in_every_step(module, part)
+                if around in regions
+                else not is_switched_off(module, part)
+            )
         ]
         found.update(reached)
         new += reached

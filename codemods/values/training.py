@@ -432,13 +432,44 @@ def serves_step(module: Module, node: ast.AST) -> bool:
     return bool(outer) and outer[-1].name in module.view(_of_steps)
 
 
+def is_called_in_step(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in a function at the top of its file, under no rare condition, that a step of the project calls in each iteration?"""
+    function: ast.AST | None = None
+    for inside, above in module.upwards(node):
+        if (
+            isinstance(above, (ast.If, ast.IfExp))
+            and inside is not above.test
+            and _is_rare(above.test)
+        ):
+            return False
+        if isinstance(above, (ast.ExceptHandler, ast.ClassDef, ast.Lambda)):
+            return False
+        function = above if isinstance(above, _DEFINED) else function
+    return (
+        isinstance(function, _DEFINED)
+        and not _is_test(function)
+        and function.name in module.view(_called_in_steps)
+    )
+
+
+def _called_in_steps(module: Module) -> set[str]:
+    """The functions of the project that are called where a backward pass runs, and those that these call."""
+    return _reached(module, [STEP])
+
+
 def _of_steps(module: Module) -> set[str]:
-    """The functions of the project that a step calls, by name."""
+    """The functions of the project that a step or a module calls, by name."""
+    owners = {each.partition(">")[0] for each in said(module, STEP_CALLS)}
+    return _reached(
+        module, [owner for owner in owners if owner == STEP or names_module(module, owner)]
+    )
+
+
+def _reached(module: Module, new: list[str]) -> set[str]:
     calls: dict[str, list[str]] = {}
     for each in said(module, STEP_CALLS):
         owner, _, called = each.partition(">")
         calls.setdefault(owner, []).append(called)
-    new = [owner for owner in calls if owner == STEP or names_module(module, owner)]
     found: set[str] = set()
     while new:
         more = {*calls.get(new.pop(), ())} - found

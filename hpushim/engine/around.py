@@ -62,6 +62,10 @@ def around(
     that the commands in a file start; ``modules``: all packages that are imported.
     """
     found = {path for path in paths if _NAMED.search(path)}
+    # A package of the same name is imported instead.
+    found |= {
+        path for path in paths if path.endswith(".py") and f"{path[:-3]}/__init__.py" in paths
+    }
     elsewhere = _elsewhere(paths, {*trains, *scripts}, frameworks, links)
     foreign = _foreign(paths, frameworks) | elsewhere
     trains = {*trains} - found - foreign

@@ -187,6 +187,13 @@ class Facts:
             {module.partition(".")[0] for _, said in self._said for module, _ in said.imports},
         )
 
+    def fed(self, around: Collection[str]) -> frozenset[str]:
+        """The files whose code workers run that read samples, on the CPU; what is ``around`` may use it as well."""
+        says = {file.shown: said.collected.get(TRAINS, ()) for file, said in self._said}
+        computes = {path for path, found in says.items() if b"computes" in found}
+        gates = {path for path, found in says.items() if b"samples" in found} - computes
+        return self._links.only_through(gates, around) - computes if gates else frozenset()
+
     @cached_property
     def _links(self) -> Links:
         python = [(f.shown, said) for f, said in self._said if f.kind == "python"]

@@ -143,6 +143,11 @@ class Links:
             {each for path in roots for each in self._before[path]}
         )
 
+    def only_through(self, gates: Collection[str], apart: Collection[str]) -> frozenset[str]:
+        """``gates`` and the files that all but ``apart`` import through one of them alone."""
+        inner = self.needs(gates)
+        return inner - self.needs(self._asked.keys() - inner - {*apart}, gates)
+
     def needing(self, starts: Collection[str]) -> frozenset[str]:
         """``starts`` and the files that import one of them, however far."""
         return frozenset(_closure(starts, self._resolved[1]))
@@ -214,7 +219,10 @@ class Links:
             parts = parts[:-1] if parts[-1] == "__init__" else parts
             if pure.name == "__init__.py":
                 packages.add(parts)
-            by_parts[parts] = path
+            if (
+                pure.name == "__init__.py" or parts not in by_parts
+            ):  # a package comes before a module
+                by_parts[parts] = path
             if parts:
                 by_last[parts[-1]].append(parts)
         return by_parts, by_last, packages

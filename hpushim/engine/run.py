@@ -254,8 +254,9 @@ class Run:
         """The results in path order."""
         from hpushim import __version__
 
+        matrix, fed = self.context.matrix, self.facts.fed(self.needed.around)
         results = sorted(results, key=lambda result: result.path)
-        matrix = self.context.matrix
+        results = [self._on_host(each) if each.path in fed else each for each in results]
         named = {f.row for result in results for f in result.findings if f.row}
         known = {name: row for name in sorted(named) if (row := matrix.row(name))}
         return Report(
@@ -282,6 +283,15 @@ class Run:
             unused=self._unused(results),
             device_options=self.device_options,
         )
+
+    def _on_host(self, result: FileResult) -> FileResult:
+        """Without what costs speed on a device, where no device runs the code, other than what has a fix."""
+        effects = {
+            f: (row.effect if f.row and (row := self.context.matrix.row(f.row)) else "") or f.effect
+            for f in result.findings
+        }
+        kept = tuple(f for f in result.findings if f.fix or effects[f] != "speed")
+        return msgspec.structs.replace(result, findings=kept)
 
 
 def _defines(result: FileResult) -> bool:

@@ -31,7 +31,8 @@ FRAMEWORKS = "frameworks"
 #: Told beside ``b""`` of a file that has code for the devices of another maker.
 ELSEWHERE = b"elsewhere"
 
-#: The fact of this name says that a file trains (``b"trains"``), and that it is a program (``b"program"``).
+#: The fact of this name says that a file trains (``b"trains"``), that it is a program (``b"program"``), that it imports by names which it
+#: makes (``b"loads"``), that workers read its samples (``b"samples"``), that it holds networks or moves tensors (``b"computes"``).
 TRAINS = "trains"
 
 #: The fact of this name tells the programs that a file's commands start, each behind its place: ``b"0003 lib/train.py"``.
