@@ -530,9 +530,12 @@ _DEFINED = lazily(rb"\n[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")
 _MODULE = lazily(rb"\nimport[ \t]+(?!torch\b|numpy\b)[\w.]*?(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?=[\r\n#])")  # fmt: skip
 _TAKEN_FROM = lazily(rb"\n[ \t]*from[ \t]+(?!torch\b)[\w.]+[ \t]+import[ \t]*(\([^()]*\)|[^\n]*)")
 _TAKEN_AS = lazily(rb"\b(\w+)(?:[ \t]+as[ \t]+(\w+))?")
+#: The same, in the loop around it, in each iteration.
+LOOP = "**"
+_LOOP = lazily(rb"\n([ \t]*)(?:for|while)\b")
 #: What runs once in so many steps.
 _SELDOM = lazily(
-    rb"\n([ \t]*)if\b[^\n]*\w[ \t]*%[ \t]*[\w(][^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
+    rb"\n([ \t]*)if\b[^\n]*[\w)\]][ \t]*%[ \t]*[\w(][^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
 )
 #: What runs where an object is made.
 _MAKES = (b"__init__", b"__post_init__")
@@ -540,7 +543,8 @@ _MAKES = (b"__init__", b"__post_init__")
 
 def _step_calls(data: bytes) -> Iterable[bytes]:
     """``Net>loss`` for a method of ``Net`` that calls a function of the project, ``loss>spectrum`` for a function that does, and
-    ``*>loss`` where a backward pass runs beside or in what calls it. What makes an object runs once.
+    ``*>loss`` where a backward pass runs beside or in what calls it, ``**>loss`` where that is in each iteration. What makes an object
+    runs once.
     """
     if b"torch" not in data:
         return set()
@@ -551,14 +555,19 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
     names |= {name: name for name, _ in blocks}
     known: set[bytes] = set()
     for owner, text in [*blocks, (b"", _BLOCK.sub(b"\n", data))]:
-        text = _SELDOM.sub(b"\n", text) if b"%" in text else text
         bodies = _bodies(text) if owner else {b"": text}
         calls = {name: {call.rpartition(b".")[::2] for call in _CALL.findall(body)} for name, body in bodies.items() if name not in _MAKES}  # fmt: skip
         steps = {name for name in calls if _BACKWARD.search(bodies[name])}
         while more := {called for name in steps for _, called in calls[name]} & calls.keys() - steps:  # fmt: skip
             steps |= more
-        for name, made in calls.items():
-            front = STEP.encode() if name in steps else owner
+        looped: set[tuple[bytes, bytes]] = set()
+        new = [name for name in calls if _BACKWARD.search(bodies[name])]
+        inner = {name: _repeated(bodies[name]) for name in new}
+        for name in new:  # grows
+            made = {call.rpartition(b".")[::2] for call in _CALL.findall(inner.get(name, _SELDOM.sub(b"\n", bodies[name])))}  # fmt: skip
+            new += {called for before, called in made if before in (b"", b"self")} & calls.keys() - {*new}  # fmt: skip
+            looped |= made
+        for front, made in [*((STEP.encode() if name in steps else owner, calls[name]) for name in calls), (LOOP.encode(), looped)]:  # fmt: skip
             if front and not owner.lower().startswith(b"test"):
                 known |= {
                     front + b">" + names.get(called, called)
@@ -566,6 +575,20 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
                     if (before.rpartition(b".")[2] in modules if before else called in names)
                 }
     return known
+
+
+def _repeated(body: bytes) -> bytes:
+    """Of a function the loop around its backward pass, without what runs once in so many steps; all of it where there is none."""
+    at = _BACKWARD.search(body)
+    start = body.rfind(b"\n", 0, at.start()) if at else 0
+    depth = len(body[start + 1 :]) - len(body[start + 1 :].lstrip(b" \t"))
+    loops = [found for found in _LOOP.finditer(body, 0, max(start, 0)) if len(found[1]) < depth]
+    if loops and not re.search(
+        rb"\n[ \t]{0,%d}[^\s#]" % len(loops[-1][1]), body[loops[-1].end() : start + 1]
+    ):
+        ends = re.search(rb"\n[ \t]{0,%d}[^\s#)\]}]" % len(loops[-1][1]), body[start + 1 :])
+        body = body[loops[-1].start() : start + 1 + ends.start() if ends else len(body)]
+    return _SELDOM.sub(b"\n", body)
 
 
 def _bodies(text: bytes) -> dict[bytes, bytes]:

@@ -20,7 +20,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
 from ..analysis.names import calls_like, word
-from ..analysis.project_facts import SCALERS, STEP, STEP_CALLS
+from ..analysis.project_facts import LOOP, SCALERS, STEP, STEP_CALLS
 
 # -- what a value is ------------------------------------------------------------------------
 
@@ -453,8 +453,8 @@ def is_called_in_step(module: Module, node: ast.AST) -> bool:
 
 
 def _called_in_steps(module: Module) -> set[str]:
-    """The functions of the project that are called where a backward pass runs, and those that these call."""
-    return _reached(module, [STEP])
+    """The functions of the project that are called in the loop around a backward pass, and those that these call."""
+    return _reached(module, [LOOP])
 
 
 def _of_steps(module: Module) -> set[str]:
