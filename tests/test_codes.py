@@ -39,6 +39,7 @@ _BOTH = {
     ("HPU105", "HPU121"): "the device is renamed; its index needs a process of its own",
     ("HPU217", "HPU501"): "the precision of a step, and its end",
     ("HPU503", "HPU717"): "the accelerator that is missing, and what the class takes",
+    ("HPU513", "HPU515"): "a host sync, and a size that what is read gives",
     ("HPU513", "HPU531"): "a host sync in lazy mode, and a graph break under torch.compile",
     ("HPU521", "HPU531"): "a missing kernel, and a graph break under torch.compile",
 }

@@ -105,13 +105,15 @@ def around(
     found |= {path for path in theirs if _folder(path) not in folders}
     found |= _apart(paths, needed)
     training = [
-        each for points, each in ranked if each.path not in found and 2 * points > ranked[0][0]
+        each for points, each in ranked if each.path not in found and points > ranked[0][0] - _APART
     ]
     return _needed(found - {"setup.py"}, first, links, training)
 
 
 #: By so many points a program has to be likelier than those of the project's own package.
 _MARGIN = 4
+#: By so many points less a program does something else.
+_APART = 12
 
 
 def _place(path: str, named: Mapping[str, Started]) -> tuple[bool, bool, int]:

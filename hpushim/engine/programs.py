@@ -16,7 +16,7 @@ from hpushim.patterns import lazily
 _PLAIN = frozenset({"main", "run", "__main__"})
 #: What programs are called that do something else with a model.
 _OTHERS = lazily(
-    r"(?:^|_)(?:eval|test|infer|predict|sampl|generat|demo|visual|export|convert|extract|preprocess|prepare|plot|score|serve|bench|profil|download)",
+    r"(?:^|_)(?:eval|test|infer|predict|sampl|generat|demo|gradio|streamlit|gui|app|show|visual|export|convert|extract|preprocess|prepare|plot|score|serve|bench|profil|download)",
     re.IGNORECASE,
 )
 #: Programs that show how a package is used.
@@ -105,16 +105,18 @@ def programs(
             points, why = 12 if path in named and named[path].first else 8, ["loads modules by their names"]  # fmt: skip
         elif not is_called(path) or path.endswith(".ipynb"):
             continue
-        if how := named.get(path):
-            points += 10 if how.first else 4
-            why.append(f"`{how.by}` starts it")
         if is_called(path):
-            points += 8
+            points += 13 if points else 8
             why.append("its name")
         elif _OTHERS.search(PurePath(path).stem):
             points -= 10
         elif path not in starts and path not in named and not _is_plain(path):
             points -= 6  # nothing but an import shows it
+        if how := named.get(path):
+            points += 10 if how.first else 4
+            why.append(f"`{how.by}` starts it")
+        if _OTHERS.match(PurePath(path).parent.name):
+            points -= 3
         points += 2 * _is_plain(path) - 3 * bool(SHOWN.search(path)) - path.count("/")
         points -= 2 * (path not in able) + 16 * path.endswith(".ipynb")
         place = how.place if how and how.first else len(named)

@@ -54,6 +54,23 @@ def test_what_does_something_else_with_the_model_is_not_the_program(
     assert report.program == "go.py"
 
 
+LOADS = "import_module(name)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "program"),
+    [
+        # A web page that the README starts loads a network; what is called after training trains.
+        ({"page.py": "from lib.make import make\n" + MAIN, "tutorial_train.py": TRAINS, "README.md": "python page.py\n"}, "tutorial_train.py"),
+        ({"gradio_page.py": "from lib.make import make\n" + MAIN, "main.py": "from lib.fit import step\n" + MAIN, "README.md": "python gradio_page.py\n"}, "main.py"),
+        ({"tools/download_data/go.py": "from lib.make import make\n" + MAIN, "tools/fit/go.py": TAKES, "README.md": "python tools/download_data/go.py\npython tools/fit/go.py\n"}, "tools/fit/go.py"),
+        ({"go.py": "from lib.make import make\n" + MAIN, "other.py": TAKES, "README.md": "python go.py\npython other.py\n"}, "go.py"),
+    ],
+)  # fmt: skip
+def test_what_loads_by_names_may_train_or_not(tmp_path: Path, files: dict[str, str], program: str) -> None:  # fmt: skip
+    assert of(tmp_path, {**files, "lib/make.py": LOADS, "lib/fit.py": TRAINS}).program == program
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
