@@ -433,7 +433,7 @@ def serves_step(module: Module, node: ast.AST) -> bool:
 
 
 def is_called_in_step(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` stand in a function at the top of its file, under no rare condition, that a step of the project calls in each iteration?"""
+    """Is ``node`` in a function at the top of its file, under no rare condition, that a step of the project calls in each iteration?"""
     function: ast.AST | None = None
     for inside, above in module.upwards(node):
         if (
