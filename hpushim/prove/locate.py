@@ -202,6 +202,10 @@ class _Search:
             if code and told.code == code[0]:
                 self.cause.how = f"a finding predicted it: {told.code} {told.name} at {told.file}:{told.line}"  # fmt: skip
                 return
+        for told in coverage.findings_run:
+            if difference.place is not None and (told.file, told.line) == tuple(difference.place):
+                self.cause.how = f"both runs on hpu fail in a line that has a finding: {told.code} {told.name}"  # fmt: skip
+                return
         self.cause.how = (
             "the original and its migrated copy both fail there on hpu: the script uses "
             "something that hpu does not support"

@@ -167,6 +167,21 @@ def test_an_error_on_hpu_that_a_finding_predicted_is_said_to(
         assert cause.how.startswith("the original and its migrated copy both fail there on hpu")
 
 
+@pytest.mark.parametrize("ran", [True, False])
+@pytest.mark.parametrize("line", [3, 4, 5])
+def test_an_error_on_hpu_in_a_line_with_a_finding_that_it_does_not_name_is_said_to(
+    ran: bool, line: int, tmp_path: Path
+) -> None:
+    findings = [Place("t.py", 4, "HPU120", "a-rule", False)]
+    coverage = Coverage(findings_run=findings) if ran else Coverage(findings_not_run=findings)
+    no = Difference("error", "TypeError: no", 1, place=("t.py", line))
+    cause, _ = against_cpu(tmp_path, no, coverage=coverage)
+    if ran and line == 4:
+        assert cause.how == "both runs on hpu fail in a line that has a finding: HPU120 a-rule"
+    else:
+        assert cause.how.startswith("the original and its migrated copy both fail there on hpu")
+
+
 @pytest.mark.parametrize("kind", ["loss", "parameters"])
 @pytest.mark.parametrize(
     ("value", "bound", "shown"),
