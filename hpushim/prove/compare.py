@@ -84,6 +84,8 @@ def compare(
     found.sort(key=lambda one: one.step)
     ended = _endings(first, second, result) if not until else None
     found = [one for one in found if repeats or one.kind != BITS]
+    if ended is not None and ended.kind == "error":  # which is why a process did not train
+        found = [one for one in found if one.kind != "processes"]
     result.difference = found[0] if found else ended
     _output(first, second, result)
     _metrics(first, second, result, same_device)

@@ -275,6 +275,19 @@ def test_a_run_that_never_came_to_its_optimizer_is_told_by_its_end() -> None:
     assert (found.kind, found.step, found.place) == ("error", 1, ("t.py", 9))
 
 
+@pytest.mark.parametrize("steps", [0, 1])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_process_that_fails_is_told_by_its_error(fails: bool, steps: int) -> None:
+    """Of the others it says no more than that one is missing."""
+    first, second = _run(_step(1)), _run(*[_step(1)][:steps], code=1)
+    first.record.processes.append(Process(1, [_step(1)]))
+    if fails:
+        second.record.errors.append({"kind": "ValueError", "message": "device_ids", "places": [["t.py", 9]]})  # fmt: skip
+    found = compare(first, second, same_device=True).difference
+    assert found is not None
+    assert (found.kind, found.place) == (("error", ("t.py", 9)) if fails else ("processes", None))
+
+
 def test_the_same_operators_give_the_same_bits() -> None:
     operators = [["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, ["hpu"]]]
 
