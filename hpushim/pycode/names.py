@@ -81,7 +81,7 @@ class Names:
             if bases:
                 found = frozenset([f"{base}.{node.attr}" for base in bases])  # type: ignore[attr-defined]
         elif kind is ast.Call:
-            found = _loaded(node) or self._stood_for(node)  # type: ignore[arg-type]
+            found = self._made(node)  # type: ignore[arg-type]
         elif kind is not ast.Subscript:
             return found
         if not found and self._hands_on:
@@ -102,15 +102,24 @@ class Names:
             names |= found
         return _packages(frozenset(names))
 
-    def _stood_for(self, call: ast.Call) -> frozenset[str]:
-        """``torch`` for ``Lazy()``, an object of a class whose ``__getattr__`` looks every name up in torch."""
-        name = getattr(call.func, "id", "")
-        methods = [part for owner in self._index.statements(ast.ClassDef) if owner.name == name for part in owner.body if getattr(part, "name", "") == "__getattr__"]  # fmt: skip
-        given = [each.value for method in methods for each in ast.walk(method) if isinstance(each, ast.Return)]  # fmt: skip
-        looked = [each.args[0] for each in given if isinstance(each, ast.Call) and getattr(each.func, "id", "") == "getattr" and len(each.args) == 2]  # fmt: skip
-        if not looked or len(looked) < len(given):
-            return _NOTHING
-        return frozenset(name for each in looked for name in self.possible(each))
+    def _made(self, call: ast.Call) -> frozenset[str]:
+        """``torch`` for ``__import__("torch")``, and for ``Lazy()`` of a class whose ``__getattr__`` looks every name up in torch."""
+        looked = self._lookups.get(getattr(call.func, "id", ""), ())
+        return _loaded(call) or frozenset(name for each in looked for name in self.possible(each))
+
+    @cached_property
+    def _lookups(self) -> dict[str, list[ast.expr]]:
+        """What the ``__getattr__`` of a class looks names up in, by the class; of those that give nothing else."""
+        found: dict[str, list[ast.expr]] = {}
+        for owner in self._index.statements(ast.ClassDef):
+            for method in owner.body:
+                if getattr(method, "name", "") != "__getattr__":
+                    continue
+                given = [each.value for each in ast.walk(method) if isinstance(each, ast.Return)]
+                looked = [each.args[0] for each in given if isinstance(each, ast.Call) and getattr(each.func, "id", "") == "getattr" and len(each.args) == 2]  # fmt: skip
+                if len(looked) == len(given):
+                    found[owner.name] = looked
+        return found
 
     @cached_property
     def _imported(self) -> dict[ast.AST, str | None]:
@@ -289,7 +298,7 @@ class Names:
         if isinstance(node, ast.Name):
             found = yield scope, node.id
         elif isinstance(node, ast.Call):
-            found = _loaded(node)
+            found = self._made(node)
         return frozenset([f"{name}{tail}" for name in found])
 
 

@@ -120,9 +120,9 @@ _ANSWERS = ("return self.table[name]", "return getattr(self.other, name)", "impo
 @pytest.mark.parametrize("body", [*_LOOKS_UP, *_ANSWERS])
 def test_an_object_that_looks_every_name_up_in_a_package_stands_for_it(body: str, made: str) -> None:  # fmt: skip
     m = Source(f"class Lazy:\n  t = None\n  def __getattr__(self, name):\n    {body}\n{made}\nq.x", ("torch",))  # fmt: skip
-    assert m.qualified(m.parent(m.index.names("q")[-1])) == (
-        "torch.x" if body in _LOOKS_UP else None
-    )
+    wanted = body in _LOOKS_UP
+    assert m.qualified(m.parent(m.index.names("q")[-1])) == ("torch.x" if wanted else None)
+    assert ("torch" in m.names.of_name(m.global_scope, "q")) == wanted
 
 
 def test_a_name_may_mean_several_things() -> None:
