@@ -261,7 +261,7 @@ class Evidence(Circular):
         name, args = last_name(node.func), node.args
         if way[0] is not Part.ITEM or not args:
             return
-        if name in ("Counter", "fromkeys", "OrderedDict"):
+        if name in ("Counter", "OrderedDict"):
             yield Edge(At(args[0], way), "item")
         elif name == "map" and last_name(args[0]) in _SHOWING and len(args) == 2:
             yield Edge(At(args[1], way), "read")

@@ -309,6 +309,11 @@ class Backward(Cells):
             yield edge_to("item", base, (_VALUE,), way[1:])
         elif name in ("keys", "copy", "elements") and way:
             yield edge_to("item", base, way)
+        elif name == "fromkeys" and way and way[0] is not _KEY:
+            if way[0] is _ITEM:
+                yield edge_to("item", args[0] if args else None, way)
+            elif len(args) > 1:
+                yield edge_to("item", args[1], way[1:])
         elif name == "most_common" and way[1:] and meets(way[1], 0):
             yield edge_to("item", base, (_ITEM,), way[2:])
         elif name in MATCHES and args:

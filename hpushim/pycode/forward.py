@@ -349,6 +349,10 @@ class Forward(Cells):
                 yield edge_to("default", call, way)
             elif name in ("get", "pop") and place == 1:
                 yield edge_to("default", call, way)
+            elif name == "fromkeys" and place == 1:
+                yield edge_to("item", call, (Part.ENTRY,), way)
+            elif name == "fromkeys" and way and meets(way[0], _ITEM):
+                yield edge_to("item", call, (_KEY,), way[1:])
             elif name in LOOK_UP and place == 0:
                 yield edge_to("index", call)
             elif place > 0 and (name in MATCHES or name == "split"):

@@ -52,6 +52,10 @@ FORMS = {
     "items, the key": "t = {SOURCE: other}\nfor k, v in t.items():\n    use(k)",
     "items, the value": "t = {other: SOURCE}\nfor k, v in t.items():\n    use(v)",
     "a table of functions": 't = {"k": lambda: SOURCE}\nf = t["k"]\ndef g():\n    return SOURCE\nuse(g())',
+    "fromkeys, the key": "t = dict.fromkeys([SOURCE], other)\nfor k in t:\n    use(k)",
+    "fromkeys, the value": "t = dict.fromkeys(names, SOURCE)\nfor v in t.values():\n    use(v)",
+    "fromkeys, an entry": 't = dict.fromkeys(names, SOURCE)\nuse(t["k"])',
+    "fromkeys, an entry of another class": 't = OrderedDict.fromkeys(names, SOURCE)\nuse(t[k])',
     "a loop": "for x in [other, SOURCE]:\n    use(x)",
     "a loop over a name": "xs = (other, SOURCE)\nfor x in xs:\n    use(x)",
     "a loop over pairs": "for a, b in [(other, SOURCE)]:\n    use(b)",
@@ -189,6 +193,8 @@ FORMS = {
 
 #: Another value than ``SOURCE`` arrives.
 APART = {
+    "fromkeys, the key and not the value": "t = dict.fromkeys([SOURCE], other)\nfor v in t.values():\n    use(v)",
+    "fromkeys, the value and not the key": "t = dict.fromkeys(names, SOURCE)\nfor k in t:\n    use(k)",
     "the other of a pair": "a, b = other, SOURCE\nuse(a)",
     "another item": "xs = [other, SOURCE]\nuse(xs[0])",
     "another entry": 't = {"k": SOURCE, "j": other}\nuse(t["j"])',
