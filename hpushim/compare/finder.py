@@ -380,6 +380,10 @@ class _Finder:
             return
         composed = evidence.is_composed(key)
         of_pair = bool(evidence.holds(key, (Part.ITEM,)) & Holds.READING)
+        pair = [one for one in getattr(key, "elts", ()) if texts.is_cuda(one)]
+        if pair and evidence.holds_other(At(table, (Part.ITEM,)), At(key)):
+            yield self._made(node, Form.LOOKUP, [table], pair)
+            return
         if isinstance(key, ast.Slice) or not (composed or of_pair or evidence.is_device(key)):
             return
         members = evidence.members(table)

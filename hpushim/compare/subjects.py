@@ -55,7 +55,8 @@ class Holds(enum.IntFlag):
 
 _NOTHING = 0
 _DEVICE, _READING, _OTHER, _COMPOSED, _CUDA = (int(one) for one in Holds)
-_INSIDE = [(Part.ITEM,) * deep for deep in range(1, NESTED)]
+#: The ways into a container, and into what its keys are made of.
+_INSIDE: list[Way] = [*((Part.VALUE,) * deep for deep in range(1, NESTED)), (Part.ITEM,), (Part.ITEM, Part.VALUE), (Part.VALUE, Part.ITEM)]  # fmt: skip
 _SAME_WAY = frozenset(("given", "taken"))
 
 

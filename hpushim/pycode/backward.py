@@ -18,6 +18,7 @@ from hpushim.pycode.cells import (
     GROUPS,
     LOOK_UP,
     MATCHES,
+    OPENED,
     PARTS,
     TEXTS,
     Cells,
@@ -217,6 +218,8 @@ class Backward(Cells):
                 if meets(way[0], number):
                     yield edge_to("item", at.node, at.way, way[1:])
         first = args[0] if args and not isinstance(args[0], ast.Starred) else None
+        if name in OPENED and way and not isinstance(way[0], str) and (name == "astuple") >= (way[0] is _ITEM):  # fmt: skip
+            yield edge_to("item", first or getattr(func, "value", None), (_ITEM,) if way[0] is _VALUE else way[:1], way[1:])  # fmt: skip
         if isinstance(func, ast.Attribute):
             yield from self._of_method(func, node, way)
         if self.enumeration(node) is not None:

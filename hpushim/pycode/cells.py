@@ -40,6 +40,8 @@ CHAINS = frozenset(("chain", "merge", "cycle", "islice", "takewhile", "dropwhile
 RECORDS = frozenset((
     "SimpleNamespace", "Namespace", "replace", "_replace", "evolve", "set_defaults", "EasyDict", "edict", "AttrDict", "Munch", "DotMap", "Box", "ConfigDict", "create",
 ))  # fmt: skip
+#: Calls that give what a record holds, in order or by the names of its fields.
+OPENED = frozenset(("astuple", "asdict", "_asdict", "vars"))
 #: Calls that declare a field or an option and give its default.
 FIELDS = frozenset(("field", "Field", "Option", "Argument"))
 #: Methods that put their argument into the object, as an item or item by item.

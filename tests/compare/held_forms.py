@@ -19,6 +19,14 @@ _FILLINGS = {
         "Place(index=0, kind={})",
         True,
     ),
+    "table": ("", '{{"kind": {}, "index": 0}}', False),
+    "table of lists": ("", '{{"kind": [{}]}}', False),
+    "keys": ("", "{{{}: 0}}", False),
+    "namespace": (
+        "from types import SimpleNamespace\n",
+        "SimpleNamespace(kind={})",
+        False,
+    ),
     "record": (
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Place:\n    kind: str\n    index: int = 0\n",
         "Place({})",
@@ -47,6 +55,30 @@ HELD_FORMS = [
     for filling, (defined, text, hashed) in _FILLINGS.items()
     for form, (asked, table) in _FORMS.items()
     if hashed or not table
+]
+HELD_FORMS += [
+    FormCase(
+        f"a record by {opened}",
+        "from dataclasses import asdict, astuple, dataclass\n@dataclass\nclass Place:\n    kind: str\n    index: int = 0\n"
+        f"def f(x, device, given):\n    return {opened}(Place(x.device.type)) == {wanted}\n",
+    )
+    for opened, wanted in (
+        ("astuple", '("cuda", 0)'),
+        ("asdict", '{"kind": "cuda", "index": 0}'),
+        ("vars", '{"kind": "cuda", "index": 0}'),
+    )
+]
+HELD_FORMS += [
+    FormCase(
+        f"a table with pairs for keys, {form}",
+        f"def f(x, device, given):\n    seen = {{(t.device.type, 1): 5 for t in [x]}}\n    return {asked}\n",
+    )
+    for form, asked in (
+        ("in", '("cuda", 1) in seen'),
+        ("entry", 'seen[("cuda", 1)]'),
+        ("entry by name", 'seen["cuda", 1]'),
+        ("get", 'seen.get(("cuda", 1))'),
+    )
 ]
 HELD_FORMS += [
     FormCase(

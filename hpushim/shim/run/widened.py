@@ -11,7 +11,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable
-from types import GeneratorType
+from types import GeneratorType, SimpleNamespace
 from typing import Any
 
 _AS_CUDA = {"hpu": "cuda", "hpu:0": "cuda:0"}
@@ -29,6 +29,10 @@ def as_cuda(value: Any) -> Any:
         return value._make(map(as_cuda, value))
     if isinstance(value, _HELD) and type(value).__module__ == "builtins":
         return type(value)(as_cuda(one) for one in value)
+    if isinstance(value, dict):
+        return {as_cuda(key): as_cuda(held) for key, held in value.items()}
+    if isinstance(value, SimpleNamespace):
+        return SimpleNamespace(**as_cuda(vars(value)))
     if isinstance(value, (map, filter, GeneratorType)):
         return map(as_cuda, value)
     if _is_record(value):
@@ -69,7 +73,7 @@ def same(left: Any, right: Any) -> Any:
         if left == right or _is_hpus(left, right) or _is_hpus(right, left):
             return True
         return as_cuda(left) == as_cuda(right) if "hpu" in left or "hpu" in right else False
-    if (isinstance(left, _HELD) and isinstance(right, _HELD)) or _is_record(left):
+    if any(isinstance(left, kind) and isinstance(right, kind) for kind in (_HELD, dict, SimpleNamespace)) or _is_record(left):  # fmt: skip
         return left == right or as_cuda(left) == as_cuda(right)
     return left == right
 
@@ -85,7 +89,7 @@ def among(value: Any, collection: Any) -> bool:
     """``value in collection``."""
     if value in collection:
         return True
-    if not isinstance(value, (str, *_HELD)) and not _is_record(value):
+    if not isinstance(value, (str, *_HELD, dict, SimpleNamespace)) and not _is_record(value):
         return False
     return as_cuda(value) in collection or (
         not isinstance(collection, str) and any(same(value, one) for one in collection)
@@ -117,16 +121,15 @@ def looked_up(table: Any, method: str, key: Any, *args: Any, **kwargs: Any) -> A
 
 def entry(table: Any, key: Any) -> Any:
     """The key to look up: the other device's where the table has none for this one."""
-    if (
-        not (isinstance(key, (str, tuple)) or _is_record(key))
-        or not hasattr(table, "__contains__")
-        or key in table
-    ):
+    held = isinstance(key, tuple) or _is_record(key)
+    if not (held or isinstance(key, str)) or not hasattr(table, "__contains__") or key in table:
         return key
     if isinstance(key, str) and key.startswith("cuda"):
         other: Any = "hpu:0" if key[4:5] == ":" else "hpu"
     else:
         other = as_cuda(key)
+    if held and other == key and isinstance(table, dict):
+        return next((one for one in table if same(one, key)), key)
     return other if other != key and other in table else key
 
 
