@@ -4,7 +4,7 @@
     python tests/bench/page.py -o bench --tree FOLDER…            # on other projects
 
 CPU time throughout, of child processes too, so that other work on the machine matters less; what is compared was measured in the same
-run, on the same files. Tools that are not installed (pyupgrade, TorchFix) are left out, and the page says so.
+run, on the same files. Tools that are not installed, beside Python or on the PATH (pyupgrade, TorchFix), are left out, and the page says so.
 """
 
 from __future__ import annotations
@@ -84,12 +84,13 @@ def processes(trees: Sequence[Path]) -> Iterator[Group]:
         spent(*command, "--jobs", "1", **cached)
         seconds["hpushim check, again"] = spent(*command, "--jobs", "1", **cached)[0]
     seconds["libcst, a codemod that changes nothing"] = _on_list(NO_OP, files)
+    where = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     for title, tool, words in (
         ("ruff, all rules", "ruff", ("check", "--isolated", "--select", "ALL", "--no-cache", "--quiet")),
         ("pyupgrade", "pyupgrade", ()),
         ("TorchFix", "torchfix", ("--show-stderr",)),
     ):  # fmt: skip
-        found = shutil.which(tool, path=str(Path(sys.executable).parent))
+        found = shutil.which(tool, path=where)
         if found and tool == "pyupgrade":
             with tempfile.TemporaryDirectory() as folder:
                 copies = [
