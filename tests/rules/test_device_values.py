@@ -168,6 +168,13 @@ def test_torch_that_is_handed_on(handed: str, used: str) -> None:
     assert "cuda" not in migrated(f"{HANDED[handed]}\n{USED[used]}\n")
 
 
+@pytest.mark.parametrize("looked", ["", "if hasattr(torch, 'compile'):\n    x = getattr(torch, 'compile')\n"])  # fmt: skip
+def test_a_part_of_torch_that_getattr_may_give(looked: str) -> None:
+    """What only looks at torch makes no difference."""
+    code = f"import torch\n{looked}def f(kind):\n    m = getattr(torch, kind, torch.cuda)\n    m.synchronize()\n"
+    assert "torch.hpu.synchronize()" in migrated(code)
+
+
 def test_what_may_be_another_package_is_not_torch() -> None:
     code = "import torch, numpy\ndef same(t):\n    return t\nth = same(torch)\nth = same(numpy)\nth.cuda.synchronize()\n"
     assert "th.cuda" in migrated(code)
