@@ -58,6 +58,11 @@ def test_a_file_loads_the_rules_that_it_wants(kept: Path) -> None:
     assert "hpushim.codemods.precision.autocast" in names and len(names) < len(RULES) / 2
 
 
+def test_a_look_at_a_program_loads_no_writer_of_code(kept: Path) -> None:
+    text = 'import torch\nx = torch.zeros(2).cuda()\nx[x < 0] = 0\nx.backward()\nwith torch.autocast("cuda"):\n    x.to("cuda")\n'
+    assert "libcst" not in loaded(kept, text)
+
+
 def test_what_is_listed_of_a_rule_is_what_it_says() -> None:
     again = decoded(encoded(tuple(map(Listed.of, every_rule()))))
     for rule, entry in zip(every_rule(), again, strict=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
-
-import libcst as cst
+from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.changes import Remove, Replace
 from hpushim.engine.python.slots import order
+
+if TYPE_CHECKING:
+    import libcst as cst  # loaded where something is written, which `check` never does
 
 
 def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:

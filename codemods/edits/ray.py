@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Import, Remove, Replace, Rewrite
 from hpushim.engine.python.module import Module
@@ -13,6 +12,9 @@ from hpushim.engine.python.module import Module
 from .arguments import add, argument
 from .imports import local_name
 from .spelling import retext, shared
+
+if TYPE_CHECKING:
+    import libcst as cst  # loaded where something is written, which `check` never does
 
 _TORCH = "ray.train.torch"
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
@@ -17,6 +16,9 @@ from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
 from ..values.tensors import is_tensor, lies_on_host, proven
 from ..values.training import runs_once
+
+if TYPE_CHECKING:
+    import libcst as cst  # loaded where something is written, which `check` never does
 
 _READ = "indexing with a boolean mask"
 _WRITE = "writing through a boolean mask"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from itertools import chain, count
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
@@ -17,6 +16,9 @@ from ..edits.imports import core, root
 from ..edits.spelling import agnostic
 from ..values.marks import MARKS, Site, unmarked
 from ..values.training import Step
+
+if TYPE_CHECKING:
+    import libcst as cst  # loaded where something is written, which `check` never does
 
 _ROW = "habana_frameworks.torch.core.mark_step"
 #: Calls that may step through what another file defines.
