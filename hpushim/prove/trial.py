@@ -488,12 +488,15 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
             "give it more time with --timeout"
         )
     elif not _optimized(whole) and (failure(whole) or whole.code):
-        why = failure(whole)
-        said = whole.errors.strip().splitlines()
-        what = f"exit code {whole.code}{f', {said[-1][:300]}' if said else ''}"
-        what = f"{why['kind']}: {why['message']}" if why else what
+        what = _failed(whole)
         before = " before its first optimizer step" if whole.record.steps else ""
         outcome.reason = f"the script fails in every run{before}: {what}"
+        if cpu is not None and not _fail_alike(cpu, whole):
+            fails = failure(cpu) or cpu.code
+            outcome.reason = (
+                f"the script fails on hpu{before}, the original and its migrated copy: {what}; "
+                f"the CPU run {f'fails otherwise: {_failed(cpu)}' if fails else f'made {cpu.record.steps} steps'}"
+            )
     elif not whole.record.steps:
         outcome.reason = "no optimizer step was seen: only exit code and output were compared"
     elif _stops_on_hpu(runs):
@@ -519,6 +522,24 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.verdict = "equal" if exact else "equal within"
         outcome.reason = f"{max(c.largest for c in outcome.comparisons):.1e}" if not exact else ""
     return outcome
+
+
+def _failed(run: Run) -> str:
+    """How a run ended that failed."""
+    why = failure(run)
+    if why:
+        return f"{why['kind']}: {why['message']}"
+    said = run.errors.strip().splitlines()
+    return f"exit code {run.code}{f', {said[-1][:300]}' if said else ''}"
+
+
+def _fail_alike(one: Run, two: Run) -> bool:
+    """Whether two runs end with the same error; its message may name a file of the run's own copy."""
+    first, second = failure(one), failure(two)
+    if first is None or second is None:
+        return first is second and one.code == two.code
+    same = first["message"] == second["message"] or first["places"][-1:] == second["places"][-1:]
+    return bool(first["kind"] == second["kind"] and same)
 
 
 def _too_wide(pairs: list[Comparison]) -> list[Comparison]:

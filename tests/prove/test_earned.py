@@ -58,6 +58,19 @@ def test_a_script_that_fails_before_its_first_step_is_not_proved(tmp_path: Path)
     assert "ValueError: no" in verdict
 
 
+@pytest.mark.parametrize(("on_cpu", "told"), [('raise OSError("no card")', "fails otherwise: OSError: no card"), ("raise SystemExit", "made 0 steps")])  # fmt: skip
+def test_a_cpu_run_that_ends_otherwise_is_not_called_alike(
+    tmp_path: Path, on_cpu: str, told: str
+) -> None:
+    (tmp_path / "train.py").write_text(f"import torch\nif not torch.cuda.is_available():\n    {on_cpu}\n{FAILS}")  # fmt: skip
+    done = prove("train.py", cwd=tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    (verdict, *_) = done.stdout.splitlines()
+    assert verdict.startswith("not proved: the script fails on hpu"), verdict
+    assert "ValueError: no" in verdict
+    assert verdict.endswith(f"the CPU run {told}")
+
+
 def test_a_script_that_fails_behind_its_steps_is_said_to(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN + 'raise ValueError("at the end")\n')
     done = prove("--steps", "0", "train.py", cwd=tmp_path)
