@@ -57,6 +57,19 @@ def refusals() -> list[tuple[str, str, str]]:
     return [(code, text, line) for (code, text), (line, refused) in _objections.items() if refused]
 
 
+def narrowed() -> list[tuple[str, str, str]]:
+    """Floating dtypes that ran and a Gaudi keeps as narrower ones: code, text, the user's line."""
+    from hpushim.matrix import load
+
+    found = []
+    for file, line, kind, what in device.load().first_lines():
+        name = what.partition(" ")[0]
+        if kind == "demotion" and name.startswith(("float", "complex")):
+            row = load().row(f"torch.{name}")
+            found.append((row.rule if row else "", what, f"{_whole(file)}:{line}"))
+    return found
+
+
 def note(kind: str, what: str) -> None:
     """Add a site: an event of ``kind`` at the user's current line. Nothing unless sites are recorded."""
     device.load().note(kind, what)

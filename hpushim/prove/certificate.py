@@ -94,6 +94,7 @@ class Certificate(msgspec.Struct):
     changed_in_your_tree: list[str]
     cannot_show: list[str]
     refused_on_gaudi: list[Refused]
+    narrowed_on_gaudi: list[Refused] = []
     unsafe_rewrites: list[Candidate] = []  # of `migrate --prove`
     cuda: str = ""  # the device that the original and the copy ran on, or why they did not
 
@@ -144,6 +145,7 @@ def certificate(
         changed_in_your_tree=outcome.written,
         cannot_show=list(CANNOT_SHOW),
         refused_on_gaudi=outcome.refused,
+        narrowed_on_gaudi=outcome.narrowed,
         unsafe_rewrites=list(candidates),
         cuda=outcome.cuda,
     )

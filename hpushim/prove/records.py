@@ -22,7 +22,7 @@ class Process(msgspec.Struct):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """What ran on the emulated device, and a Gaudi refuses. ``file`` is empty where no line of the project requested it."""
+    """What ran on the emulated device, and a Gaudi refuses or computes in a narrower dtype. ``file`` is empty where no line of the project requested it."""
 
     code: str
     what: str
@@ -42,6 +42,7 @@ class Record(msgspec.Struct):
     alone: set[str] = msgspec.field(default_factory=set)  # why no second run may go on beside it
     scalars: list[tuple[str, float, int]] = msgspec.field(default_factory=list)  # handed to a logging library: name, value, line  # fmt: skip
     refused: list[Refused] = msgspec.field(default_factory=list)
+    narrowed: list[Refused] = msgspec.field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -133,6 +134,8 @@ def _enter(event: dict[str, Any], process: Process, record: Record) -> None:
         record.scalars.append((event["name"], float(event["value"]), event["line"]))
     elif kind == "refused":
         record.refused.append(msgspec.convert(event, Refused))
+    elif kind == "narrowed":
+        record.narrowed.append(msgspec.convert(event, Refused))
     elif kind == "beside":
         record.beside.add(event["file"])
     elif kind == "alone":

@@ -148,6 +148,7 @@ def _comparisons(outcome: Outcome) -> list[str]:
         lines += [f"  {note}" for note in one.notes]
     lines += _without_cpu(outcome)
     lines += [f"a Gaudi refuses: {one.code} {one.what}" + (f" ({one.file}:{one.line})" if one.file else "") for one in outcome.refused[:_SHOWN]]  # fmt: skip
+    lines += [f"a Gaudi computes in less: {one.code} {one.what}" + (f" ({one.file}:{one.line})" if one.file else "") for one in outcome.narrowed[:_SHOWN]]  # fmt: skip
     numbers = max((one.numbers for one in outcome.comparisons), default=0)
     if numbers:
         lines.append(f"numbers of the output and the logs compared, by their text: {numbers}")

@@ -110,6 +110,7 @@ class Outcome(msgspec.Struct):
     asked: dict[str, set[int]] = msgspec.field(default_factory=dict)
     ends: str = ""  # the error in which every run ends behind the last step that was compared
     refused: list[Refused] = msgspec.field(default_factory=list)
+    narrowed: list[Refused] = msgspec.field(default_factory=list)
     #: The copy on the devices that its style keeps, beside those that all styles have.
     elsewhere: list[Run] = msgspec.field(default_factory=list)
     #: The CUDA device that the original and the copy ran on, or why they did not.
@@ -473,7 +474,8 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     if outcome.difference is None:
         _in_float32(trial, outcome)
         _odd_metrics(trial, outcome)
-    outcome.refused = _refused(trial, outcome)
+    outcome.refused = _told(trial, outcome, "refused")
+    outcome.narrowed = _told(trial, outcome, "narrowed")
     difference = outcome.difference
     if difference is not None:
         outcome.verdict = "different"
@@ -637,16 +639,17 @@ def _odd_metrics(trial: Trial, outcome: Outcome) -> None:
             pair.difference = Difference("metric", one.shown())
 
 
-def _refused(trial: Trial, outcome: Outcome) -> list[Refused]:
-    """What a Gaudi refuses of what ran, each once, in lines of the original; those first that a line of the project requested."""
-    shim, native = (run.record.refused for run in outcome.runs[-2:])
+def _told(trial: Trial, outcome: Outcome, kind: Literal["refused", "narrowed"]) -> list[Refused]:
+    """What a Gaudi does otherwise with what ran, each once, in lines of the original; those first that a line of the project requested."""
+    shim, native = (getattr(run.record, kind) for run in outcome.runs[-2:])
     hunks = trial.changes(outcome.report, outcome.migrated)
-    found = {}
+    found = set(shim)
+    known = {(one.code, one.what) for one in shim}
     for one in native:
-        line = original_line(hunks, one.file, one.line) if one.file else 0
-        found[one.code, one.what] = msgspec.structs.replace(one, line=line)
-    found.update({(one.code, one.what): one for one in shim})
-    return sorted(found.values(), key=lambda one: (not one.file, one.file, one.line))
+        if (one.code, one.what) not in known:
+            line = original_line(hunks, one.file, one.line) if one.file else 0
+            found.add(msgspec.structs.replace(one, line=line))
+    return sorted(found, key=lambda one: (not one.file, one.file, one.line, one.what))
 
 
 def _on_one_device(trial: Trial, outcome: Outcome) -> Comparison:

@@ -79,6 +79,16 @@ def test_a_script_that_fails_behind_its_steps_is_said_to(tmp_path: Path) -> None
     assert verdict.endswith("then the script fails in every run: ValueError: at the end")
 
 
+@pytest.mark.parametrize("widened", ["x.double()", "x.to(torch.float64)", "x.type(torch.float64)"])
+def test_a_dtype_that_gaudi_keeps_narrower_is_named(tmp_path: Path, widened: str) -> None:
+    (tmp_path / "parts.py").write_text(f"import torch\n\n\ndef wide(x):\n    return {widened}\n")
+    text = TRAIN.replace("import torch\n", "import torch\nfrom parts import wide\n", 1)
+    (tmp_path / "train.py").write_text(text + "print(float(wide(loss.detach()) * 2))\n")
+    done = prove("--no-cpu", "--steps", "0", "train.py", cwd=tmp_path)
+    assert done.stdout.startswith("equal"), done.stdout + done.stderr
+    assert "a Gaudi computes in less: HPU117 float64 is kept as float32 (parts.py:5)" in done.stdout
+
+
 def test_what_a_gaudi_refuses_is_in_the_first_line(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(COMPLEX)
     done = prove("--no-cpu", "--fail-on", "refused", "train.py", cwd=tmp_path)

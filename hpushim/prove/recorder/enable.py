@@ -107,14 +107,17 @@ def _torch_arrived(torch: Any, orders: book.Orders) -> None:
 
 
 def _tell_refusals(orders: book.Orders) -> None:
-    """Notes what the emulated device let pass and a Gaudi refuses, with the line of the project that requested it."""
+    """Notes what the emulated device let pass and a Gaudi refuses or computes in less, with the line of the project that requested it."""
     ledger: Any = sys.modules.get("hpushim.emulator.ledger")
-    for code, text, site in ledger.refusals() if ledger is not None else ():
+    if ledger is None:
+        return
+    told = {"refused": ledger.refusals(), "narrowed": ledger.narrowed()}
+    for kind, code, text, site in ((kind, *one) for kind, all_ in told.items() for one in all_):
         name, _, line = site.rpartition(":")
         file = orders.file_of(name)
         inside = file.startswith(orders.root + os.sep)
         place = {"file": os.path.relpath(file, orders.root), "line": int(line)} if inside and line.isdigit() else {}  # fmt: skip
-        book.note(orders.at, "refused", code=code, what=text, **place)
+        book.note(orders.at, kind, code=code, what=text, **place)
 
 
 def _tell_errors(orders: book.Orders) -> None:
