@@ -20,13 +20,16 @@ LOGS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".log", ".yaml", ".yml", ".md
 #: A number by itself: no part of a name, a path, a date or a time of day.
 _DIGITS = r"(?<![\w.:/\\#-])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?"
 _NUMBER = re.compile(rf"{_DIGITS}(?![\w/\\-]|[.:]\d)")
-_CLOCK = re.compile(r"\d+:\d\d(?::\d\d(?:[.,]\d+)?)?|\d{4}-\d\d-\d\d")
+_CLOCK = re.compile(
+    r"\d+:\d\d(?::\d\d(?:[.,]\d+)?)?|\b\d\d ?: ?\d\d ?: ?\d\d(?![\d.])|\d{4}-\d\d-\d\d"
+    r"|\b(?:\d+ ?h:? ?)?\d+ ?m:? ?\d+(?:\.\d+)? ?s\b"
+)
 _DEVICE = re.compile(r"\b(cuda|hpu|cpu)(:0)?\b", re.IGNORECASE)
 _UNITS = r"(?:ms|s|sec|secs|seconds?|min|mins|minutes?|h|hours?|it/s|s/it|[kmg]i?b|bytes|tok(?:ens)?/s\w*|\w+/s(?:ec\w*)?)"
 #: What has the unit of a time, a rate or a size, also where the unit is written on to the number.
 _QUANTITY = re.compile(rf"{_DIGITS}\s*{_UNITS}(?!\w)", re.IGNORECASE)
 _MEASURED = re.compile(
-    r"(?:time|elapsed|eta|speed|throughput|latency|duration|seconds|memory|mem|date|fps|rate/s|took|pid|port|took in|flops|mfu)\w*[\"']?\s*[:=(,]?\s*$",
+    r"(?:time(?: (?:cost|used|taken|spent))?(?: is)?|takes|spent|elapsed|eta|speed|throughput|latency|duration|seconds|memory|mem|date|fps|rate/s|took|pid|port|took in|flops|mfu)\w*[\"']?\s*[:=(,]?\s*$",
     re.IGNORECASE,
 )
 _HEADERS = re.compile(r"[A-Za-z_][\w /.%-]*")

@@ -148,7 +148,13 @@ def _comparisons(outcome: Outcome) -> list[str]:
         lines += [f"  {note}" for note in one.notes]
     lines += _without_cpu(outcome)
     lines += [f"a Gaudi refuses: {one.code} {one.what}" + (f" ({one.file}:{one.line})" if one.file else "") for one in outcome.refused[:_SHOWN]]  # fmt: skip
-    lines += [f"a Gaudi computes in less: {one.code} {one.what}" + (f" ({one.file}:{one.line})" if one.file else "") for one in outcome.narrowed[:_SHOWN]]  # fmt: skip
+    narrowed: dict[str, list[str]] = {}
+    for told in outcome.narrowed:
+        at = narrowed.setdefault(f"a Gaudi computes in less: {told.code} {told.what}", [])
+        at += [f"{told.file}:{told.line}"] if told.file else []
+    for what, at in narrowed.items():
+        more = f" and {len(at) - 1} more" if len(at) > 1 else ""
+        lines.append(what + (f" ({at[0]}{more})" if at else ""))
     numbers = max((one.numbers for one in outcome.comparisons), default=0)
     if numbers:
         lines.append(f"numbers of the output and the logs compared, by their text: {numbers}")

@@ -518,8 +518,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
             "each gradient is 0, so that other data would have made no difference: look at the loss"
         )
     else:
-        why = failure(native)
-        outcome.ends = f"{why['kind']}: {why['message']}" if why else ""
+        outcome.ends = _failed(native) if failure(native) else ""
         exact = all(c.exact and not c.largest for c in outcome.comparisons)
         outcome.verdict = "equal" if exact else "equal within"
         outcome.reason = f"{max(c.largest for c in outcome.comparisons):.1e}" if not exact else ""

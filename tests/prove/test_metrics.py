@@ -42,6 +42,28 @@ def test_numbers_are_compared_by_the_text_around_them(
     assert _odd(_run(first), _run(second)) == expected
 
 
+@pytest.mark.parametrize("label", ["", "costs ", "epoch 3 took "])
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("00: 00: 01", "00: 00: 31"),
+        ("00 : 01 : 01", "01 : 00 : 31"),
+        ("0:00:01", "0:00:31"),
+        ("1h 2m 3s", "1h 3m 9s"),
+        ("00h:00m:03s", "00h:01m:03s"),
+        ("time cost: 3", "time cost: 9"),
+        ("time used 3", "time used 9"),
+        ("time taken is 3", "time taken is 9"),
+        ("spent 3", "spent 9"),
+        ("takes 3", "takes 9"),
+    ],
+)
+def test_what_a_device_takes_longer_for_is_no_metric(label: str, short: str, long: str) -> None:
+    """A slower device repeats its own whole seconds, so that measuring again does not show that they are times."""
+    found = _odd(_run(f"loss 0.5 {label}{short}"), _run(f"loss 0.7 {label}{long}"))
+    assert found == ["'loss': 0.7 for 0.5"]
+
+
 def test_logs_are_read_as_json_lines_and_as_tables() -> None:
     lines = '{{"step": 1, "loss": 2.5, "time": {0}}}\n{{"step": 2, "loss": {1}, "time": 9}}\n'
     first = _run(logs={"log.jsonl": lines.format(1, 2.25), "a.csv": "step,loss\n1,0.5\n2,0.25\n"})
