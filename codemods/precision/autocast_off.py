@@ -46,7 +46,6 @@ class AutocastOff(Rule):
             first = next((c for c in calls if not set(calls) & set(ast.walk(c.args[0]))), None)
             if first is not None:
                 yield self.finding(
-                    module,
                     first.args[0],
                     f"layer_norm and softmax give bfloat16 under autocast on Gaudi, float32 on CUDA: if `{module.source(first.args[0])}` comes from one "
                     f"of them, `{module.source(first.func)}` raises an error here; add `.float()`",
