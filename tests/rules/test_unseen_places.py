@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from crossed import crossed
-from test_unseen_forms import settled
+from one_text import settled
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle

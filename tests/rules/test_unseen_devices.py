@@ -1,0 +1,230 @@
+"""Devices in forms that unseen repositories showed, each as a class: the forms in which people write the thing, times what they put in."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from crossed import crossed
+from one_text import settled
+
+from hpushim.matrix import load
+
+KINDS = {"kind = 'cuda'": "kind", "kind = 'cuda' if gpu else 'cpu'": "kind", "self.kind = 'cuda'": "self.kind"}  # fmt: skip
+NUMBERED = ["f'{{{0}}}:{{rank}}'", "{0} + ':' + str(rank)", "{0} + ':%d' % rank", "'%s:%d' % ({0}, rank)", "'{{}}:{{}}'.format({0}, rank)", "':'.join([{0}, str(rank)])"]  # fmt: skip
+PLACES = ["x.to({0})", "torch.device({0})", "torch.ones(2, device={0})", "torch.load(x, map_location={0})"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "place", "given"), crossed(NUMBERED, PLACES, list(KINDS), rounds=2))  # fmt: skip
+def test_a_device_of_a_variable_loses_its_number(form: str, place: str, given: str) -> None:
+    kind = KINDS[given]
+    text = f"import torch\n\n\ndef f(self, x, rank, gpu):\n    {given}\n    return {place.format(form.format(kind))}\n"
+    done, _ = settled(text)
+    assert done.splitlines()[-1] == f"    return {place.format(kind)}"
+
+
+@pytest.mark.parametrize("form", NUMBERED)
+@pytest.mark.parametrize("place", ["print({0})", "{{{0}: 3}}", "log(run={0})", "'run-' + {0}"])
+def test_a_text_that_is_no_device_keeps_it(form: str, place: str) -> None:
+    used = place.format(form.format("kind"))
+    text = f"import torch\n\n\ndef f(x, rank):\n    kind = 'cuda'\n    x = x.to(kind)\n    return {used}\n"
+    assert settled(text)[0].splitlines()[-1] == f"    return {used}"
+
+
+@pytest.mark.parametrize("number", ["f':{rank}'", "':' + str(rank)", "':%d' % rank", "':{}'.format(rank)"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_a_number_that_is_added_goes(number: str, style: str) -> None:
+    text = f"import torch\n\n\ndef f(x, rank):\n    name = 'cuda'\n    name += {number}\n    return x.to(name)\n"
+    assert ("+=" in settled(text, style=style)[0]) == (style != "native")
+    label = text.replace("return x.to(name)", "print(name)\n    return x.to('cuda')")
+    assert "+=" in settled(label)[0]
+
+
+@pytest.mark.parametrize("place", ["'cuda:%d' % rank", "f'cuda:{rank}'", "torch.device('cuda', rank)", "'cpu'"])  # fmt: skip
+@pytest.mark.parametrize("load", ["torch.load(p, map_location={{'cuda:0': {0}}})", "torch.load(p, {{'cuda:0': {0}}})"])  # fmt: skip
+def test_a_map_of_places_becomes_its_place(place: str, load: str) -> None:
+    text = f"import torch\n\n\ndef f(p, rank):\n    where = {place}\n    return {load.format('where')}\n"
+    turned = load.replace("{{'cuda:0': {0}}}", "where")
+    assert settled(text)[0].endswith(f"    return {turned}\n") == (place != "'cpu'")
+
+
+CARDS = ["rank", "self.local_rank", "args.gpu", "torch.cuda.current_device()", "0", "rank % torch.cuda.device_count()"]  # fmt: skip
+
+
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("place", ["torch.device({0})", "torch.device({0}) if gpu else torch.device('cpu')", "x.to(torch.device({0}))"])  # fmt: skip
+def test_a_device_of_a_number_alone_is_the_only_one(card: str, place: str) -> None:
+    text = f"import torch\n\n\ndef f(self, x, args, rank, gpu):\n    x = x.cuda()\n    return {place.format(card)}\n"
+    number = "rank %" in card  # which may be anything
+    wanted = place.format(card.replace("torch.cuda", "torch.hpu") if number else '"hpu"')
+    assert settled(text)[0].endswith(f"    return {wanted}\n".replace("\"hpu\"", "'hpu'" if "'cpu'" in place else '"hpu"'))  # fmt: skip
+
+
+SUFFIXES = {"f':{i}' if i else ''": True, "':' + str(i) if many else ''": True, "''": True, "':%d' % i": True, "'11.8'": False, "version": False, "f'-{i}'": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("form", ["f'cuda{s}'", "'cuda' + s", "'cuda{}'.format(s)", "'cuda%s' % s"])
+def test_a_suffix_of_a_device_is_a_number_or_nothing(suffix: str, form: str) -> None:
+    text = f"import torch\n\n\ndef f(x, i, many, version):\n    s = {suffix}\n    return x.to({form})\n"
+    assert ("cuda" not in settled(text)[0]) == SUFFIXES[suffix]
+
+
+TEXTS = ["only {0} devices work", "f'only {0} devices work, not {{device}}'", "f'{{device}} is no {0} device'", "rf'a {0} GPU, not {{device!r:>8}}'", "f'is {{device}}' ' no {0} device'"]  # fmt: skip
+SAYINGS = ["assert device.type == 'cuda', {0}", "if device.type != 'cuda':\n        raise ValueError({0})", "if device.type == 'cpu' or device.type != 'cuda':\n        print({0})"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("saying", SAYINGS)
+@pytest.mark.parametrize("written", ["cuda", "CUDA"])
+def test_a_text_beside_a_check_follows_it(text: str, saying: str, written: str) -> None:
+    given = text.format(written) if "'" in text else repr(text.format(written))
+    done, codes = settled(
+        f"def f(device, x):\n    {saying.format(given)}\n    return x.to('cuda')\n"
+    )
+    assert "HPU027" in codes
+    assert written not in done
+    assert "a HPU" not in done
+    assert done.count("{device") == given.count("{device")
+
+
+NUMBERS = {
+    "def f(rank, model, x):": "rank",
+    "def f(local_rank: int, model, x):": "local_rank",
+    "def f(n, model, x):": "int(os.environ.get('LOCAL_RANK', 0))",
+    "def f(k, model, x):": "k % torch.cuda.device_count()",
+}
+
+
+@pytest.mark.parametrize("head", list(NUMBERS))
+@pytest.mark.parametrize("moved", ["model.to({0})", "x.to({0}, non_blocking=True)", "torch.ones(2, device={0})", "torch.ones(2).to({0})"])  # fmt: skip
+def test_a_number_under_the_name_of_a_device_is_one(head: str, moved: str) -> None:
+    text = f"import os, torch\n\ntorch.ones(1).cuda()\n\n\n{head}\n    device = {NUMBERS[head]}\n    return {moved.format('device')}\n"
+    last = settled(text)[0].splitlines()[-1]
+    assert last.replace("'", '"') == "    return " + moved.format('"hpu"')
+
+
+@pytest.mark.parametrize("head", ["def f(gpu: str, model):", "def f(name, model):", "def f(rank: torch.device, model):"])  # fmt: skip
+def test_a_device_under_the_name_of_a_number_is_none(head: str) -> None:
+    given = head[6:].partition(":")[0].partition(",")[0]
+    text = f"import torch\n\n\n{head}\n    device = {given}\n    torch.ones(2).cuda()\n    return model.to(device)\n"
+    assert settled(text)[0].splitlines()[-1] == "    return model.to(device)"
+
+
+@pytest.mark.parametrize("torch", ["import torch", "import torch as th"])
+@pytest.mark.parametrize(("compared", "after"), [("device.type == {0}", 'device.type != "cpu"'), ("{0} == device.type", 'device.type != "cpu"'), ("device.type != {0}", 'device.type == "cpu"')])  # fmt: skip
+def test_the_type_of_a_made_device_is_compared_as_its_text(torch: str, compared: str, after: str) -> None:  # fmt: skip
+    name = torch.rpartition(" ")[2]
+    test = compared.format(f'{name}.device("cuda").type')
+    text = f"{torch}\n\n\ndef f(device: {name}.device):\n    if {test} and not {name}.cuda.is_available():\n        return {name}.device('cpu')\n    return device\n"
+    done, _ = settled(text, style="agnostic")
+    assert f"    if {after} and not {name}.accelerator.is_available():\n" in done.replace("'", '"')
+    assert "current_accelerator" not in done
+
+
+def neutral_names() -> list[tuple[str, str]]:
+    """Names outside of torch.cuda that do not work on Gaudi, with the code of the rule that has their row."""
+    from hpushim.codemods.bases.torch_name import _name_codes
+
+    return [
+        (name, row.rule)
+        for row in load().by_kind("python")
+        if row.rule in _name_codes() and row.status == "unsupported"
+        for name in row.names
+        if name.startswith("torch.") and not name.startswith("torch.cuda")
+    ]
+
+
+def test_a_neutral_name_that_does_not_work_is_found_as_its_row_says() -> None:
+    assert len(neutral_names()) > 10
+    for name, code in neutral_names():
+        text = f"import torch\nimport {name.rpartition('.')[0]}\n\ntorch.ones(2).cuda()\n{name}()\n"
+        assert code in settled(text)[1], name
+        assert code not in settled(text, style="agnostic")[1], name
+
+
+@pytest.mark.parametrize(
+    "held", ["{0}", "x = {0}", "class A:\n    norm = {0}\n", "def f():\n    return {0}\n"]
+)
+@pytest.mark.parametrize("name", ["torch.nn.SyncBatchNorm", "nn.SyncBatchNorm"])
+def test_a_file_without_cuda_is_read_for_names_that_nobody_knows(name: str, held: str) -> None:
+    text = f"import torch\nfrom torch import nn\n\n{held.format(name)}\n"
+    assert "HPU318" in settled(text)[1]
+    assert not settled(text.replace("Sync", ""))[1]
+
+
+MOVED = {
+    "for _, p in net.named_parameters():\n        p.data = p.data.to({0})": True,
+    "for p in net.parameters():\n        p.grad = p.grad.to({0})": True,
+    "for k, v in state.items():\n        if isinstance(v, torch.Tensor):\n            state[k] = v.to({0})": True,
+    "state = {{k: v.to({0}) if torch.is_tensor(v) else v for k, v in state.items()}}": True,
+    "for k, v in state.items():\n        state[k] = v.to({0})": False,
+    "batch = batch.to({0})": False,
+}
+
+
+@pytest.mark.parametrize(("moved", "number"), crossed(list(MOVED), ["device_id", "args.local_rank", "torch.cuda.current_device()"], rounds=3))  # fmt: skip
+def test_what_is_surely_a_tensor_is_moved_beside_a_class_that_has_to(moved: str, number: str) -> None:  # fmt: skip
+    own = "class Batch:\n    def to(self, device):\n        return self\n"
+    text = f"import torch\n\n\n{own}\n\ndef f(net, state, batch, device_id, args):\n    {moved.format(number)}\n"
+    done, _ = settled(text)
+    if MOVED[moved]:
+        assert '.to("hpu")' in done
+    elif "current" in number:
+        assert ".to(torch.hpu.current_device())" in done  # whatever it is
+    else:
+        assert done == text
+
+
+@pytest.mark.parametrize("number", ["Accelerator().local_process_index", "int(os.environ['LOCAL_RANK'])", "torch.cuda.current_device()", "args.local_rank", "0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "given", ["device_map={'': here}", "device_map=here", "**{'device_map': {'': here}}"]
+)
+def test_a_device_map_of_a_number_under_a_name_is_told(number: str, given: str) -> None:
+    text = f"import os, torch\nfrom accelerate import Accelerator\nfrom transformers import AutoModel\n\n\ndef f(args):\n    here = {number}\n    return AutoModel.from_pretrained('a', {given})\n"
+    assert "HPU702" in settled(text)[1]
+    assert "HPU702" not in settled(text.replace(number, "'cpu'"))[1]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{0} and {1}",
+        "{1} and {0}",
+        "{0} and {1} and args.gpu",
+        "args.gpu and {1} and {0}",
+        "({1} and {0} and args.gpu)",
+    ],
+)
+@pytest.mark.parametrize("place", ["d = 'cuda' if {0} else 'cpu'", "if {0}:\n        x = x.cuda()", "args.cuda = {0}"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_a_check_for_cudnn_beside_the_device_does_not_decide(form: str, place: str, style: str) -> None:  # fmt: skip
+    asked = form.format("torch.cuda.is_available()", "torch.backends.cudnn.is_available()")
+    text = f"import torch\n\n\ndef f(x, args):\n    {place.format(asked)}\n    return x\n"
+    done = settled(text, style=style)[0]
+    plain = text.replace("torch.backends.cudnn.is_available() and ", "").replace(" and torch.backends.cudnn.is_available()", "")  # fmt: skip
+    assert "cudnn" not in done and "True" not in done
+    assert ast.dump(ast.parse(done)) == ast.dump(ast.parse(settled(plain, style=style)[0])) or style == "agnostic"  # fmt: skip
+    assert settled(done, style=style)[0] == done
+    alone = text.replace("torch.cuda.is_available()", "args.fast")
+    assert "torch.backends.cudnn.is_available()" in settled(alone, style=style)[0]
+
+
+@pytest.mark.parametrize("kind", ["LongTensor", "FloatTensor", "ByteTensor"])
+@pytest.mark.parametrize("given", ["size, device=device", "size, 3, device=0", "[1, 2], device=x.get_device()"])  # fmt: skip
+def test_a_typed_tensor_that_is_made_on_the_cpu_names_no_device(kind: str, given: str) -> None:
+    text = f"import torch\n\n\ndef f(x, size, device):\n    return torch.cuda.{kind}({given})\n"
+    first = given.partition(", device")[0]
+    assert settled(text)[0].splitlines()[-1] == f'    return torch.{kind}({first}).to("hpu")'
+
+
+@pytest.mark.parametrize(
+    "shown", ["print({0})", "logger.info({0})", "logger.info(f'card {{{0}}}')"]
+)
+@pytest.mark.parametrize("device", ["0", "'cuda'", "torch.device('cuda')"])
+def test_properties_that_are_printed_are_those_of_gaudi(shown: str, device: str) -> None:
+    call = f"torch.cuda.get_device_properties({device})"
+    call = call.replace("'", '"')
+    text = f"import torch\n\n\ndef f(logger):\n    {shown.format(call)}\n"
+    done = settled(text)[0]
+    assert "torch.hpu.get_device_properties(" in done and "cuda" not in done
