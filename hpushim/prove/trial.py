@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -515,7 +516,8 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     elif not any(map(_moved, (shim, native))):
         outcome.verdict = "not distinguishable"
         outcome.reason = (
-            "each gradient is 0, so that other data would have made no difference: look at the loss"
+            "each gradient is 0 or not finite, so that other data would have made no difference: "
+            "look at the loss"
         )
     else:
         outcome.ends = _failed(native) if failure(native) else ""
@@ -607,10 +609,10 @@ def _not_distinguishable(wide: Comparison) -> str:
 
 
 def _moved(run: Run) -> bool:
-    """Whether any gradient of a run is not 0, or none is known."""
+    """Whether any gradient of a run is a finite number other than 0, or none is known."""
     steps = [step for process in run.record.processes for step in process.steps]
     known = [float(g["norm"]) for step in steps if (g := step["gradients"]) and g["count"]]
-    return not known or any(known)
+    return not known or any(norm and math.isfinite(norm) for norm in known)
 
 
 def _optimized(run: Run) -> bool:

@@ -262,8 +262,8 @@ def test_runs_too_far_apart_are_not_distinguishable(
     assert "compare in float32" in outcome.reason
 
 
-#: Losses whose gradients are 0 whatever the data are.
-WITHOUT_GRADIENT = ("nn.functional.cross_entropy(model(x), y)", *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("model(x).softmax(1).sum() * 1.0", "(model(x) * 0).sum()")))  # fmt: skip
+#: Losses whose gradients are 0, or no numbers, whatever the data are.
+WITHOUT_GRADIENT = ("nn.functional.cross_entropy(model(x), y)", "(model(x) * float('nan')).sum()", *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("(-model(x).square() - 1).sqrt().mean()", "model(x).softmax(1).sum() * 1.0", "(model(x) * 0).sum()")))  # fmt: skip
 
 
 @pytest.mark.parametrize("loss", WITHOUT_GRADIENT)
@@ -277,4 +277,6 @@ def test_where_nothing_can_differ_nothing_is_equal(tmp_path: Path, loss: str) ->
     )
     done = prove("--no-cpu", "train.py", cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert done.stdout.startswith("not distinguishable: over 3 optimizer steps each gradient is 0")
+    assert done.stdout.startswith(
+        "not distinguishable: over 3 optimizer steps each gradient is 0 or not finite"
+    )
