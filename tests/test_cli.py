@@ -91,7 +91,7 @@ def test_next_names_the_options_that_take_a_device(
     for words in (("report", "-q", "."), ("migrate", "--allow-dirty", ".")):
         said = hpushim(*words, cwd=project).stdout
         assert "Next: " in said
-        lines = [line for line in said.splitlines() if "is the option to give" in line]
+        lines = [line for line in said.splitlines() if "in the commands that start" in line]
         assert len(lines) == bool(shown)
         assert not shown or f"{shown} " in lines[0]
 

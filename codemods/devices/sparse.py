@@ -46,11 +46,11 @@ class SparseTensor(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         of_torch = name.startswith("torch.sparse.torch.")  # imported there
         if called(module, node) is not None and module.qualified(node) == name and not of_torch:
-            yield self._told(module, node, f"`{module.source(node)}` works on sparse tensors")
+            yield self._told(node, f"`{module.source(node)}` works on sparse tensors")
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         if isinstance(node.func, ast.Attribute):
-            yield self._told(module, node.func, f"`.{node.func.attr}` makes a sparse tensor")
+            yield self._told(node.func, f"`.{node.func.attr}` makes a sparse tensor")
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """The ``sparse=`` of an embedding, unless it is plainly off."""
@@ -61,7 +61,7 @@ class SparseTensor(Rule):
             if name.startswith(_EMBEDDING):
                 if isinstance(node.value, ast.Constant):
                     yield self._told(
-                        module, node, f"`{module.source(node)}` makes sparse gradients"
+                        node, f"`{module.source(node)}` makes sparse gradients", "set it to False"
                     )
                 else:
                     yield self.finding(
@@ -72,8 +72,6 @@ class SparseTensor(Rule):
                         severity="warning",
                     )
 
-    def _told(self, module: Module, node: ast.AST, what: str) -> Found:
+    def _told(self, node: ast.AST, what: str, instead: str = "use a dense tensor") -> Found:
         """The finding; whether this tensor reaches the device is not for the text to say."""
-        return self.finding(
-            node, f"{what}, which Gaudi does not support; use a dense tensor", row=_ROW
-        )
+        return self.finding(node, f"{what}, which Gaudi does not support; {instead}", row=_ROW)

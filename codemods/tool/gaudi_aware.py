@@ -39,8 +39,8 @@ class GaudiAware(Rule):
         if module.holds("cuda"):  # else nothing that the user would look for stays
             yield self.finding(
                 min(code.named, key=module.span),
-                "the file already has code for Gaudi, which is not changed"
-                + ("; its other CUDA code is reported" if left else ""),
+                "the file already has code for Gaudi, which is not changed, and neither are the branches for CUDA beside it"
+                + ("; the rest of the file is reported as usual" if left else ""),
             )
 
 

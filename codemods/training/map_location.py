@@ -123,8 +123,7 @@ class MapLocation(Rule):
             new = chosen(module, node, new)
         return self.finding(
             node,
-            f"`{module.source(node)}` is for tensors that were saved on a CUDA device, or loads onto one; on Gaudi, load "
-            f"all tensors onto {new}",
+            f"`{module.source(node)}` names CUDA devices; on Gaudi, load all tensors onto {new}",
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
             claims=(node,),

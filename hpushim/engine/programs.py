@@ -97,7 +97,7 @@ def programs(
     for path in {*alone, *able}:
         points, why = 0, []
         if path in starts:
-            points, why = 12, ["trains itself"]
+            points, why = 12, ["has a training loop"]
         elif path in reach:
             inner = min({*starts} & links.needs({path}), key=lambda each: (not is_called(each), each), default="")  # fmt: skip
             points, why = 12, [f"imports `{inner}`"]
@@ -107,14 +107,14 @@ def programs(
             continue
         if is_called(path):
             points += 13 if points else 8
-            why.append("its name")
+            why.append("its name says so")
         elif _OTHERS.search(PurePath(path).stem):
             points -= 10
         elif path not in starts and path not in named and not _is_plain(path):
             points -= 6  # nothing but an import shows it
         if how := named.get(path):
             points += 10 if how.first else 4
-            why.append(f"`{how.by}` starts it")
+            why.append(f"started in `{how.by}`")
         if _OTHERS.match(PurePath(path).parent.name):
             points -= 3
         points += 2 * _is_plain(path) - 3 * bool(SHOWN.search(path)) - path.count("/")

@@ -183,7 +183,7 @@ def by_handling(assessment: Assessment) -> str:
     made = f"{s.applied:,} rewritten + " if assessment.report.stage != "before" else ""
     return (
         f"{s.findings:,} = {made}{s.pending_safe:,} for migrate + {s.pending_unsafe:,} for migrate --unsafe"
-        f" + {s.manual:,} by hand + {s.no_action:,} that need no action"
+        f" + {s.manual:,} by hand + {s.no_action:,} for information"
     )
 
 
@@ -215,7 +215,10 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     for option in assessment.report.device_options[:1]:
         after = "" if migrated else ", after migrate"
         found.append(
-            (f"{option} hpu", f"is the option to give to the scripts, not {option} cuda{after}")
+            (
+                f"{option} hpu",
+                f"replaces {option} cuda in the commands that start your scripts{after}",
+            )
         )
     if script.endswith(".sh"):
         pass  # it starts a program of another package
