@@ -22,6 +22,7 @@ SAYING: dict[str, Any] = {
     "engine.base.code.Code.fix": "manual",
     "engine.base.code.Code.severity": "warning",
     "engine.python.changes.Insert.after": True,
+    "engine.rules.wants.ProjectFact.kinds": ("python",),
     "engine.rules.rule.Claim.strength": Strength.USUAL,
     "engine.rules.rule.Found.strength": Strength.USUAL,
     "engine.shell.words.Instruction.stage": -1,

@@ -93,7 +93,11 @@ def _as_number(module: Module, node: ast.Call) -> bool:
     ):
         return True
     return (
-        _is_in_step(module, node) and is_tensor(module, given) and not stays_on_host(module, given)
+        not isinstance(given, ast.Constant)
+        and module.holds("torch")
+        and _is_in_step(module, node)
+        and is_tensor(module, given)
+        and not stays_on_host(module, given)
     )
 
 

@@ -17,7 +17,8 @@ _PROCESSES = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus
 _CARD = re.compile(r"(cuda|gpu)(:\d+)?$")
 _OFF = re.compile(r"--(no|disable|without)[-_](cuda|gpu)s?$|--(use[-_])?cpu([-_]only)?$")
 _ON = re.compile(r"--((use|enable)[-_])?(cuda|gpu)$")
-_CHOICE = re.compile(r"--(\w+[-_])?(device|accelerator)([-_]type)?$")
+_DEVICE = re.compile(r"(device|accelerator)([-_]type)?$")
+_CHOICE = re.compile(rf"--(\w+[-_])?{_DEVICE.pattern}")
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -104,7 +105,8 @@ def on_hpu(args: tuple[str, ...]) -> tuple[str, ...]:
 
 def _each(word: str, device: str, backend: str) -> str:
     name, equals, value = word.rpartition("=")
-    if _CARD.match(value) and not (value.startswith("gpu") and not equals):
+    chooses_file = device != "cpu" and not _DEVICE.search(name)  # Hydra's `trainer=gpu`
+    if _CARD.match(value) and not (value.startswith("gpu") and (not equals or chooses_file)):
         index = value.partition(":")[2] if device != "cpu" else ""
         return f"{name}{equals}{device}{':0' if index else ''}"
     return f"{name}{equals}{backend}" if value == "nccl" else word

@@ -60,6 +60,13 @@ def test_the_migrated_copy_is_told_hpu() -> None:
     assert words.on_hpu(given) == ("--device", "hpu:0", "x=hpu", "--backend", "hccl", "cudalike")
 
 
+@pytest.mark.parametrize("name", ["trainer", "--trainer", "hydra/launcher", "task.setup"])
+@pytest.mark.parametrize("option", ["accelerator", "trainer.accelerator", "--accelerator", "+device", "--run_device"])  # fmt: skip
+def test_a_choice_of_files_keeps_its_name_in_the_migrated_copy(name: str, option: str) -> None:
+    assert words.on_hpu((f"{name}=gpu", f"{option}=gpu")) == (f"{name}=gpu", f"{option}=hpu")
+    assert words.on_cpu((f"{name}=gpu",), "").args == (f"{name}=cpu",)
+
+
 def test_a_launcher_is_split_at_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").touch()

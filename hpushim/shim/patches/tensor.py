@@ -34,7 +34,8 @@ def to(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, first)
         except RuntimeError:
             # Asked only now: reading a device's type costs as much as such a move, too.
-            if getattr(first, "type", None) != "cuda":
+            # A string of a class of its own (`class Device(str, Enum)`) comes here as well.
+            if getattr(first, "type", None) != "cuda" and not isinstance(first, str):
                 raise
             return original(self, _mapped(first))
 
@@ -46,7 +47,7 @@ def _of_many(
 ) -> Any:
     if args:
         first = args[0]
-        if type(first) in (str, int) or getattr(first, "type", None) == "cuda":
+        if isinstance(first, str) or type(first) is int or getattr(first, "type", None) == "cuda":
             args = (_mapped(first), *args[1:])
     if "device" in kwargs:
         kwargs["device"] = _mapped(kwargs["device"])
