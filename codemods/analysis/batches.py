@@ -196,7 +196,7 @@ def _part(value: ast.expr) -> str | None:
         if isinstance(value, (ast.Subscript, ast.Attribute)):
             value = value.value
         elif isinstance(value, ast.Call) and len(value.args) == 1 and _wraps(value):
-            value = value.args[0]
+            value = _converted(value.args[0])
         elif isinstance(value, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
             value = _taken(value)
         else:
@@ -226,6 +226,7 @@ def _converted(value: ast.expr) -> ast.expr:
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)
         and value.func.attr not in _NUMBERS
+        and not _wraps(value)
     ):
         value = value.func.value
     return value

@@ -52,4 +52,6 @@ def _device(module: Module, loop: Loop | None, call: ast.Call) -> str:
 
 
 def _is_tensor(module: Module, loop: Loop, part: ast.expr) -> bool:
-    return isinstance(part, ast.Name) and (part.id in loop.sometimes or used_as_torch(module, part) or is_tensor(module, part))  # fmt: skip
+    if isinstance(part, ast.Name) and (part.id in loop.sometimes or used_as_torch(module, part)):
+        return True
+    return is_tensor(module, part)

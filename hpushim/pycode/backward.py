@@ -430,6 +430,8 @@ class Backward(Cells):
         elif name in EXTEND:
             for keyword in call.keywords:
                 yield (*way, keyword.arg or _VALUE), At(keyword.value)
+            # What a loop over a table gives are its keys, which no value of another table becomes.
+            taken = _VALUE if name == "extend" else Part.ENTRY
             for arg in args:
-                for step in (_ITEM, _VALUE):
+                for step in (_ITEM, taken):
                     yield (*way, step), At(arg, (step,))

@@ -228,3 +228,26 @@ def test_properties_that_are_printed_are_those_of_gaudi(shown: str, device: str)
     text = f"import torch\n\n\ndef f(logger):\n    {shown.format(call)}\n"
     done = settled(text)[0]
     assert "torch.hpu.get_device_properties(" in done and "cuda" not in done
+
+
+JOINED = ["self.config.update(state['config'])", "self.config.update(**state)", "self.config |= state['config']", "self.config = {**self.config, **state['config']}", "self.config.setdefault('x', state['x'])"]  # fmt: skip
+ENTRIES = ["x = x.to(self.config['device'])", "x = torch.ones(2, device=self.config['place'])", "self.net = torch.nn.parallel.DistributedDataParallel(self.net, output_device=self.config['local_rank'])"]  # fmt: skip
+
+
+@pytest.mark.parametrize("joined", JOINED)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_flag_beside_a_device_in_a_table_keeps_its_key(joined: str, entry: str) -> None:
+    text = (
+        f"import torch\n\n\nclass M:\n    def __init__(self, opt):\n        self.config = opt\n\n    def f(self, x):\n"
+        f"        if self.config['cuda']:\n            x = x.cuda()\n        {entry}\n        return x\n\n    def load(self, state):\n        {joined}\n"
+    )
+    done, _ = settled(text)
+    assert "self.config['cuda']" in done
+    assert "x = x.to('hpu')" in done
+
+
+@pytest.mark.parametrize("filled", ["table.update({0})", "table = {{**table, **{0}}}", "table |= {0}"])  # fmt: skip
+def test_a_table_of_devices_is_looked_up_by_hpu(filled: str) -> None:
+    more = filled.format('{"cuda": "b"}')
+    text = f'import torch\n\n\ndef f(x):\n    table = {{"cpu": "a"}}\n    {more}\n    return table[x.device.type]\n'
+    assert '"hpu"' in settled(text)[0]

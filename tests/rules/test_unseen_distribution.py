@@ -36,7 +36,7 @@ def test_parts_of_a_batch_are_as_little_moved_as_the_batch(wrapper: str, part: s
 
 
 #: What is made of a part of the batch, and whether it is left on the host as the part is.
-DERIVED = {"x.flip(3)": True, "x.float().flip(3)": True, "x[:, :1]": True, "x.cuda().flip(3)": False, "x.flip(3).cuda()": False, "x.size(0)": False, "find(x)": False}  # fmt: skip
+DERIVED = {"x.flip(3)": True, "x.float().flip(3)": True, "x[:, :1]": True, "torch.autograd.Variable(x)": True, "torch.autograd.Variable(x.float())": True, "torch.autograd.Variable(x.cuda())": False, "x.cuda().flip(3)": False, "x.flip(3).cuda()": False, "x.size(0)": False, "find(x)": False}  # fmt: skip
 
 
 @pytest.mark.parametrize("made", DERIVED)
