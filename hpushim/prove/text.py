@@ -81,6 +81,9 @@ def headline(outcome: Outcome) -> str:
 def _but(outcome: Outcome) -> str:
     """What the first line says beside the verdict: the error that every run ends with, what a Gaudi refuses of what ran."""
     but = f"; then the script fails in every run: {outcome.ends}" if outcome.ends else ""
+    but += (
+        f"; the unedited original fails on hpu: {outcome.unmigrated}" if outcome.unmigrated else ""
+    )
     for one in outcome.refused[:1]:
         at = f" at {one.file}:{one.line}" if one.file else ""
         more = f" and {len(outcome.refused) - 1} more" if len(outcome.refused) > 1 else ""
@@ -139,6 +142,7 @@ def _comparisons(outcome: Outcome) -> list[str]:
     for one in outcome.comparisons:
         if not one.steps:
             lines.append(f"{names[one.second]} against {names[one.first]}: no step was compared")
+            lines += [f"  {note}" for note in one.notes]
             continue
         same = "bit for bit" if one.exact and not one.largest else ""
         far = f"loss {one.loss:.1e}, gradients {one.gradients:.1e}, parameters {one.parameters:.1e} apart at most"

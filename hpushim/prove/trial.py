@@ -110,6 +110,7 @@ class Outcome(msgspec.Struct):
     rehearsals: int = 0
     asked: dict[str, set[int]] = msgspec.field(default_factory=dict)
     ends: str = ""  # the error in which every run ends behind the last step that was compared
+    unmigrated: str = ""  # the error of the original on hpu, where its copy goes on
     refused: list[Refused] = msgspec.field(default_factory=list)
     narrowed: list[Refused] = msgspec.field(default_factory=list)
     #: The copy on the devices that its style keeps, beside those that all styles have.
@@ -464,8 +465,8 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         # What the original cannot do on hpu, the copy can: beyond that the CPU's run is what it has to do.
         whole = native
         pair = compare(shim, native, same_device=True, until=max(shim.record.steps, 1))
-        failed = failure(shim) or {}
-        pair.notes.insert(0, f"the original fails on hpu, and the copy goes on: {failed['kind']}: {failed['message']}")  # fmt: skip
+        outcome.unmigrated = _failed(shim)
+        pair.notes.insert(0, f"the original fails on hpu, and the copy goes on: {outcome.unmigrated}")  # fmt: skip
         pair.odd.clear()
         outcome.comparisons = [pair]
     else:

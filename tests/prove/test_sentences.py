@@ -85,6 +85,8 @@ OUTCOMES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "not proved": ({"verdict": "not proved"}, ("not proved: a reason",)),
     "not proved, failed": ({"verdict": "not proved", "runs": FAILED}, ("every run: ValueError: no at t.py:9", "each run uses a copy of the project's folder; if the script needs files outside of it, name a wider folder with --root")),
     "ends": ({"ends": "ValueError: no"}, ("; then the script fails in every run: ValueError: no",)),
+    "the original fails": ({"unmigrated": "ValueError: no"}, ("; the unedited original fails on hpu: ValueError: no",)),
+    "a note without a step": ({"comparisons": [Comparison("shim", "native", 0, notes=["a note"]), SAME]}, ("no step was compared\n  a note\n",)),
     "narrowed": ({"narrowed": [Refused("HPU117", "float64 is kept as float32", "t.py", 4), Refused("HPU117", "float64 is kept as float32", "u.py", 5), Refused("HPU117", "more")]}, ("a Gaudi computes in less: HPU117 float64 is kept as float32 (t.py:4 and 1 more)\n", "a Gaudi computes in less: HPU117 more\n")),
     "refused": ({"refused": [Refused("HPU118", "complex64", "t.py", 4), Refused("HPU118", "more")]}, ("; BUT A GAUDI REFUSES WHAT RAN: HPU118 complex64 at t.py:4 and 1 more", "a Gaudi refuses: HPU118 complex64 (t.py:4)", "a Gaudi refuses: HPU118 more\n")),
     "failed on hpu": ({"runs": [run("cpu"), *FAILED[1:]]}, ("both runs on hpu: ValueError: no at t.py:9",)),
