@@ -213,7 +213,8 @@ def _with_counterparts(work: Work, group: Sequence[Item], report: Report) -> Wor
         return work
     (least, most), written = _FIRST["hours"], len(files) - len(named) + 1
     first, *rest = re.split(r"(?<=[;.]) ", work.message, maxsplit=1)
-    told = f"{first.rstrip(';.')} (`{min(named.values())}` in the same file is plain code for it){first[len(first.rstrip(';.')) :]}"
+    where, name = min(named.items())
+    told = f"{first.rstrip(';.')} (`{name}` in {PurePath(where).name} is plain code for it){first[len(first.rstrip(';.')) :]}"
     return msgspec.structs.replace(work, message=" ".join((told, *rest)), least=min(work.least, least * written), most=min(work.most, most * written))  # fmt: skip
 
 
