@@ -6,11 +6,12 @@ import bisect
 import re
 from collections.abc import Iterator
 
+from hpushim.engine.base.started import by_last, resolved
 from hpushim.engine.data.document import Document
 from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Span
 
-from .project_facts import LAUNCHERS
+from .project_facts import FRAMEWORKS_USED, LAUNCHED, LAUNCHERS
 
 _LAUNCHERS = re.compile(rf"^({LAUNCHERS})$")
 _COMMENT = re.compile(rb"[ \t]*#")
@@ -45,6 +46,36 @@ def trains(command: Command) -> bool:
     if "-c" in words[:2] or "-" in words[1:2]:
         return False
     return words[1:3] not in (["-m", "pip"], ["-m", "venv"], ["-m", "build"]) and len(words) > 1
+
+
+class Elsewhere:
+    """The commands of a document that start programs of another framework alone: those run no part of torch."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        used = document.project.names(FRAMEWORKS_USED.name)
+        #: Whether the document starts nothing else, or the project has no other programs.
+        self.all = bool(used) and "" not in used
+        #: Where they are.
+        self.spans: list[Span] = []
+        if self.all or not document.project.foreign:
+            return
+        self._ends = by_last(document.project.files)
+        started = [(self._is_foreign(command), command.span) for command in commands(document) if launches(command)]  # fmt: skip
+        self.spans = [span for foreign, span in started if foreign]
+        self.all = bool(self.spans) and all(foreign is not False for foreign, _ in started)
+
+    def holds(self, span: Span) -> bool:
+        return any(each.start <= span.start and span.end <= each.end for each in self.spans)
+
+    def _is_foreign(self, command: Command) -> bool | None:
+        """Is it a program of another framework that the command names? None where it names none."""
+        document = self._document
+        said = b"\n" + document.data[command.span.start : command.span.end]
+        names = [name.partition(b" ")[2].decode() for name in LAUNCHED.find(said)]
+        found = [resolved(document.path, name, self._ends) for name in names]
+        foreign = document.project.foreign
+        return all(each and all(path in foreign for path in each) for each in found) if found else None  # fmt: skip
 
 
 def in_comments(document: Document, name: str, lines: range | None = None) -> list[Span]:

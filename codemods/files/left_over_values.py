@@ -14,7 +14,7 @@ from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Finding, Span
 
 from ..analysis.cuda_words import CudaWord, explained, inside, whole
-from ..analysis.launches import commands
+from ..analysis.launches import Elsewhere, commands
 from ..analysis.options import builds
 
 _DATA: frozenset[Kind] = frozenset({"yaml", "json", "toml"})
@@ -59,7 +59,12 @@ class LeftOverValue(TextRule):
 
     def finish(self, document: Document, said: Said) -> Iterable[Finding]:
         variables: set[str] = set()
+        elsewhere = Elsewhere(document) if document.kind in _SCRIPTS else None
+        if elsewhere and elsewhere.all:
+            return
         for span, found in sorted(_narrowed(document, self._places(document)), key=_place):
+            if elsewhere and elsewhere.holds(span):
+                continue
             if said.of(span):
                 variables.add(found.text)
             elif found.kind != "variable" or found.text not in variables:

@@ -9,7 +9,15 @@ from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Assignment, Command, Word
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
-from ..analysis.launches import commands, in_comments, launches, lists_devices, mentions, trains
+from ..analysis.launches import (
+    Elsewhere,
+    commands,
+    in_comments,
+    launches,
+    lists_devices,
+    mentions,
+    trains,
+)
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
 from ..analysis.options import attention, bfloat16_value, gaudi_value, options, rejects
@@ -83,22 +91,26 @@ class ShellCommands(TextRule):
     )
 
     def check(self, document: Document) -> Iterator[Finding]:
+        elsewhere = Elsewhere(document)
+        if elsewhere.all:
+            return
+        ours = [each for each in commands(document) if not elsewhere.holds(each.span)]
         if document.kind == "markdown":
-            yield from self._text(document)
+            yield from self._text(document, ours)
             return
         found = [
-            *self._cards(document),
+            *self._cards(document, elsewhere),
             *self._variables(document),
-            *(self._option(document, *given) for given in _handed(document)),
-            *(f for command in commands(document) for f in self._command(document, command)),
+            *(self._option(document, *given) for given in _handed(document, ours)),
+            *(f for command in ours for f in self._command(document, command)),
         ]
         yield from sorted(found, key=lambda finding: finding.span.start)
         if found and document.kind in ("shell", "dockerfile"):
-            yield from self._lazy_mode(document)
+            yield from self._lazy_mode(document, ours)
 
-    def _text(self, document: Document) -> Iterator[Finding]:
+    def _text(self, document: Document, ours: list[Command]) -> Iterator[Finding]:
         """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
-        for command in document.script.commands:
+        for command in ours:
             parts: list[Finding | Word] = [*self._command(document, command)]
             docker = command.program in ("docker", "podman", "nvidia-docker")
             parts += [w for w in command.words if docker and _TO_CONTAINER.match(w.text)]
@@ -113,16 +125,25 @@ class ShellCommands(TextRule):
 
     # -- variables --------------------------------------------------------------------------
 
-    def _cards(self, document: Document) -> Iterator[Finding]:
-        """The variable and every use of it in the script, in one group."""
-        set_here = [a for a in document.script.assignments if a.name == _CARDS]
+    def _cards(self, document: Document, elsewhere: Elsewhere) -> Iterator[Finding]:
+        """The variable and every use of it in the script, in one group; not what a program of another framework is given.
+
+        Where one is started that reads what the script sets for all, the script has to set both variables.
+        """
+        set_here = [
+            a
+            for a in document.script.assignments
+            if a.name == _CARDS and not elsewhere.holds(a.span)
+        ]
         if not set_here and _CARDS not in document.text:
             return
-        places = mentions(document, _CARDS)
+        places = [place for place in mentions(document, _CARDS) if not elsewhere.holds(place)]
+        within = {a.span for command in document.script.commands for a in command.assignments}
+        both = bool(elsewhere.spans) and any(a.span not in within for a in set_here)
         plain = bool(set_here) and all(_lists_cards(a) for a in set_here)
         safety: Safety = "safe" if plain else "unsafe"
         answer = ask(document, _CARDS, safety)
-        notes = in_comments(document, _CARDS) if places and document.kind in _COMMENTED else []
+        notes = in_comments(document, _CARDS) if places and not elsewhere.spans and document.kind in _COMMENTED else []  # fmt: skip
         for place in places:
             edits = [document.replace(each, _MODULES) for each in (place, *notes)]
             notes = []  # they go with the first place
@@ -130,8 +151,13 @@ class ShellCommands(TextRule):
             yield self.finding(
                 place,
                 f"Gaudi software does not read `{_CARDS}`; set `{_MODULES}` instead, which selects devices by "
-                f"module id (0 to 7 in a server)",
-                fix=fix if answer.fixable else None,
+                f"module id (0 to 7 in a server)"
+                + (
+                    "; keep this variable too, for the program of another framework that is started here"
+                    if both
+                    else ""
+                ),
+                fix=fix if answer.fixable and not both else None,
                 row=answer.row,
             )
 
@@ -268,7 +294,7 @@ class ShellCommands(TextRule):
 
     # -- the mode ---------------------------------------------------------------------------
 
-    def _lazy_mode(self, document: Document) -> Iterator[Finding]:
+    def _lazy_mode(self, document: Document, ours: list[Command]) -> Iterator[Finding]:
         """The execution mode said outright: Gaudi's software, its forks and libraries differ on the default."""
         if _LAZY in document.text:
             return
@@ -276,7 +302,7 @@ class ShellCommands(TextRule):
         mode = "lazy" if value == "1" else "eager"
         sets = "ENV" if document.kind == "dockerfile" else "export"
         started = [i.span for i in document.instructions if i.keyword in ("CMD", "ENTRYPOINT")]
-        for command in commands(document):
+        for command in ours:
             at = _launched(document, command, started)
             if at is not None and trains(command):
                 edit = _line_before(document, at, f"{sets} {_LAZY}={value}")
@@ -310,7 +336,7 @@ def _lists_cards(assignment: Assignment) -> bool:
     return lists_devices(assignment.value)
 
 
-def _handed(document: Document) -> Iterator[tuple[Word, str, str, str]]:
+def _handed(document: Document, ours: list[Command]) -> Iterator[tuple[Word, str, str, str]]:
     """Each such value with the option that gets it, what it is, and what it is on Gaudi.
 
     A variable that is read elsewhere as well, in a test or in a name, is none: what it does there is not seen.
@@ -319,7 +345,7 @@ def _handed(document: Document) -> Iterator[tuple[Word, str, str, str]]:
     if not any(value.value and value.value.text.startswith(("cuda", "nccl")) for value in values):
         return
     given: dict[str, list[str]] = {}
-    for command in commands(document):
+    for command in ours:
         for _, option, text in options(command):
             if found := _READ.fullmatch(text):
                 given.setdefault(found[1] or found[2], []).append(option)

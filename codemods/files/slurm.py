@@ -9,6 +9,7 @@ from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Command
 from hpushim.model import Finding, Span
 
+from ..analysis.launches import Elsewhere
 from ..analysis.verdict import ask
 
 _COMMANDS = ("srun", "sbatch", "salloc")
@@ -34,6 +35,8 @@ class SlurmResources(TextRule):
     def check(self, document: Document) -> Iterator[Finding]:
         if document.kind == "yaml":
             yield from self._settings(document)
+            return
+        if Elsewhere(document).all:
             return
         if document.kind == "shell":
             for line in _LINE.finditer(document.data):

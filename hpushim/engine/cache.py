@@ -81,7 +81,16 @@ class Cache:
         """The same project, whose answers are noted for the file that is at work."""
         sets = {
             name: Watched(name, getattr(project, name), self._asked)
-            for name in ("methods", "modules", "pins", "options", "imported", "files", "shadowing")
+            for name in (
+                "methods",
+                "modules",
+                "pins",
+                "options",
+                "imported",
+                "files",
+                "shadowing",
+                "foreign",
+            )
         }
         named = {
             field: tuple((name, Watched(f"{field} {name}", each, self._asked)) for name, each in getattr(project, field))

@@ -133,6 +133,7 @@ class Facts:
                 for name, spreads in self._named.items()
                 if spreads
             ),
+            self._foreign,
         )
 
     def _count(self, fact: str) -> Counter[bytes]:
@@ -151,6 +152,18 @@ class Facts:
         imports = {path: said.imports for path, said in python.items()}
         main = references.ambient(rules())[0]
         return Homes(imports, texts, main).of(users, defined)
+
+    @property
+    def _foreign(self) -> frozenset[str]:
+        """The files that another framework runs; what imports by names that it makes may run both."""
+        python = [
+            (file.shown, said.collected) for file, said in self._said if file.kind == "python"
+        ]
+        others = [path for path, said in python if {*said.get(FRAMEWORKS, ())} - {b"", ELSEWHERE}]
+        if not others:
+            return frozenset()
+        ours = [path for path, said in python if b"" in said.get(FRAMEWORKS, ()) or b"loads" in said.get(TRAINS, ())]  # fmt: skip
+        return self._links.needing(others) - self._links.needing(ours)
 
     @property
     def other_framework(self) -> str:

@@ -267,7 +267,8 @@ def _candidates(
     by_last: dict[str, list[_Parts]],
     packages: Collection[_Parts],
 ) -> Iterator[_Parts]:
-    """The files that a module may be: beside a relative import that one, of an absolute one a neighbour before all others.
+    """The files that a module may be: beside a relative import that one, of an absolute one a neighbour before all others,
+    then the one in the nearest folder around it, which scripts put on the path.
 
     No path of modules leads into a package, unless a script in it is started, which finds what is around it.
     """
@@ -280,12 +281,15 @@ def _candidates(
     elif (*folder, *parts) in by_parts:
         yield (*folder, *parts)
     elif parts:
+        found: dict[_Parts, _Parts] = {}
         for each in by_last.get(parts[-1], ()):
             root = each[: -len(parts)]
             if each[-len(parts) :] == parts and (
                 root not in packages or root == folder[: len(root)]
             ):
-                yield each
+                found[root] = each
+        above = max((root for root in found if root == folder[: len(root)]), key=len, default=None)  # fmt: skip
+        yield from found.values() if above is None else [found[above]]
 
 
 def _closure(starts: Iterable[str], edges: dict[str, set[str]]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +23,8 @@ from hpushim.engine.judge import (
 from hpushim.model import Edit, Finding, Span
 
 if TYPE_CHECKING:
+    from hpushim.engine.data.notebook import Notebook
+    from hpushim.engine.python.module import Module
     from hpushim.engine.settle import Settled
 
 #: The number of a line in a message.
@@ -37,9 +40,7 @@ def examine(
     document = _document(text, kind, path, context, data)
     if kind != "notebook":
         return examine_document(document, context).findings
-    cells = _Cells(document, context)
-    found = examine_module(cells.module, context)
-    return cells.joined(found.findings, examine_document(document, context).findings)
+    return _Cells(document, context).examined()
 
 
 def settle(text: str, kind: Kind, path: str, context: Context) -> Settled:
@@ -83,27 +84,40 @@ class _Cells:
             raise Unparsable(diagnostic("HPU001", message)) from None
         document.notebook = self.notebook
         # The outputs are no reason to read the code.
-        python, own = self.notebook.python, own_words(context.matrix)
-        python = python if interesting(python.encode(), "python", document.path, own) else ""
+        self._own = own_words(context.matrix)
+        #: The notebook's own code, and each Python file that one of its cells writes: modules by themselves.
+        self._parts = [(part, self._parsed(part)) for part in (self.notebook, *self.notebook.written())]  # fmt: skip
+
+    def _parsed(self, part: Notebook) -> Module:
+        path, context = self._document.path, self._context
+        wanted = interesting(part.python.encode(), "python", path, self._own)
         try:
-            self.module = parse(python, document.path, context)
+            return parse(part.python if wanted else "", path, context)
         except Unparsable:
-            self.notebook.check()
-            self.module = parse(self.notebook.python, document.path, context)
+            part.check()
+            return parse(part.python, path, context)
+
+    def examined(self) -> tuple[Finding, ...]:
+        document, context = self._document, self._context
+        found = [(part, examine_module(module, context).findings) for part, module in self._parts]
+        return self._joined(found, examine_document(document, context).findings)
 
     def settled(self) -> Settled:
         from hpushim.engine.data import notebook as notebooks
         from hpushim.engine.settle import Settled, settle_document, settle_module
 
         notebook, document, context = self.notebook, self._document, self._context
-        python = settle_module(self.module, context, lambda edit: notebook.edit(edit) is not None)
+        moved: list[Edit | None] = []
+        said: list[tuple[Notebook, tuple[Finding, ...]]] = []
+        for part, module in self._parts:
+            python = settle_module(module, context, partial(_holds, part))
+            moved += map(part.edit, composed(part.python.encode(), python.steps))
+            said.append((part, python.findings))
         commands = settle_document(document, context)
-        inside = composed(notebook.python.encode(), python.steps)
-        moved = [notebook.edit(edit) for edit in inside]
         cells = [edit for edit in moved if edit is not None]
         lines = composed(document.data, commands.steps)
-        findings = self.joined(python.findings, commands.findings)
-        why = "a notebook cannot hold this edit" if len(cells) != len(inside) else None
+        findings = self._joined(said, commands.findings)
+        why = "a notebook cannot hold this edit" if len(cells) != len(moved) else None
         if any(overlap(edit, other) for edit in cells for other in lines):
             why = "two edits change the same place"
         edits = tuple(sorted((*cells, *lines), key=lambda edit: edit.span))
@@ -121,17 +135,18 @@ class _Cells:
             after = splice(after.encode(), tidying).decode()
         return Settled(after, findings, tuple(steps))
 
-    def joined(
-        self, python: tuple[Finding, ...], others: tuple[Finding, ...]
+    def _joined(
+        self, python: list[tuple[Notebook, tuple[Finding, ...]]], others: tuple[Finding, ...]
     ) -> tuple[Finding, ...]:
         """The findings of both kinds at their places in the notebook, with what is said of cells that do not parse."""
-        found = [*self._broken(), *map(self._moved, python), *others]
+        found = [self._moved(part, each) for part, findings in python for each in findings]
+        found += [*self._broken(), *others]
         return tuple(sorted(found, key=lambda finding: (finding.span.start, finding.code)))
 
     def _broken(self) -> list[Finding]:
         document = self._document
         found: list[Finding] = []
-        for cell in self.notebook.cells:
+        for cell in (cell for part, _ in self._parts for cell in part.cells):
             if cell.error is not None and cell.pieces:
                 place = cell.pieces[0].span
                 message = f"cell {cell.number} is not Python ({cell.error}); not changed"
@@ -139,9 +154,9 @@ class _Cells:
                 found.append(diagnostic("HPU001", message, place, start, end))
         return found
 
-    def _moved(self, finding: Finding) -> Finding:
+    def _moved(self, notebook: Notebook, finding: Finding) -> Finding:
         """A finding in the joined text as one in the notebook."""
-        notebook, document = self.notebook, self._document
+        document = self._document
         if not notebook.cells:
             return finding
         span = notebook.span(finding.span)
@@ -154,11 +169,15 @@ class _Cells:
             column=column,
             end_line=end_line,
             end_column=end_column,
-            message=f"{_LINE.sub(self._line, finding.message)} (cell {notebook.cell(finding.span.start).number})",
+            message=f"{_LINE.sub(partial(self._line, notebook), finding.message)} (cell {notebook.cell(finding.span.start).number})",
         )
 
-    def _line(self, number: re.Match[str]) -> str:
+    def _line(self, notebook: Notebook, number: re.Match[str]) -> str:
         """The number of a line of the joined text as one of the notebook's own."""
-        before = self.notebook.python.encode().split(b"\n")[: int(number[0]) - 1]
+        before = notebook.python.encode().split(b"\n")[: int(number[0]) - 1]
         start = sum(map(len, before)) + len(before)
-        return str(self._document.position(self.notebook.span(Span(start, start)).start)[0])
+        return str(self._document.position(notebook.span(Span(start, start)).start)[0])
+
+
+def _holds(part: Notebook, edit: Edit) -> bool:
+    return part.edit(edit) is not None

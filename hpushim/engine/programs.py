@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
+from hpushim.engine.base.started import by_last, resolved
 from hpushim.engine.links import Links
 from hpushim.model import Program
 from hpushim.patterns import lazily
@@ -42,38 +42,18 @@ def started(paths: Collection[str], launches: Mapping[str, Sequence[str]]) -> di
     """
     readmes = sorted((path for path in launches if _README.search(path)), key=lambda path: (path.count("/"), path))  # fmt: skip
     outer = [path for path in readmes if path.count("/") == readmes[0].count("/")]
-    by_last: dict[str, list[str]] = {}
-    for path in paths:
-        by_last.setdefault(path.rpartition("/")[2], []).append(path)
+    ends = by_last(paths)
     found: dict[str, Started] = {}
     todo = [(path, Started(path, True, 0)) for path in outer]
     todo += [(path, Started(path, False, 0)) for path in launches if path not in outer]
     for path, how in todo:  # grows
         for place, name in enumerate(launches.get(path, ())):
-            for each in _resolved(path, name, by_last):
+            for each in resolved(path, name, ends):
                 if each not in found or (how.first and not found[each].first):
                     found[each] = Started(how.by, how.first, place)
                     if how.first and each in launches:
                         todo.append((each, found[each]))
     return found
-
-
-def _resolved(home: str, name: str, by_last: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The file that a command names: from its own folder or one around it, else the one whose path ends so."""
-    forms = [name] if name.endswith((".py", ".sh")) else [f"{name}.py", f"{name}/__main__.py"]
-    for form in forms:
-        same = by_last.get(form.rpartition("/")[2], ())
-        folder = home
-        while same and folder:
-            folder = folder.rpartition("/")[0]
-            if (whole := posixpath.normpath(posixpath.join(folder, form))) in same:
-                return [whole]
-        end = "/" + re.sub(r"^(?:\.{1,2}/)+", "", form)
-        within = "" if end.count("/") > 1 else home.rpartition("/")[0]  # behind a `cd`
-        ending = [path for path in same if f"/{path}".endswith(end) and path.startswith(within)]
-        if len(ending) == 1:
-            return ending
-    return ()
 
 
 def programs(

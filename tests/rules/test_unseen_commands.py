@@ -6,6 +6,7 @@ import pytest
 from crossed import crossed
 from one_text import settled, severities
 
+from hpushim.engine.base.text import Project
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
@@ -137,3 +138,37 @@ def test_what_is_not_there_is_no_accelerator(said: str, show: str) -> None:
     text = f"import logging\nimport torch\n\nif not torch.cuda.is_available():\n    {show.format(said)}\nelse:\n    x = torch.zeros(2).cuda()\n"
     done = settled(text, style="agnostic")[0]
     assert said.replace("CUDA is not ", "No accelerator is ") in done
+
+
+STARTED = ["python {0}", "python3 {0} --lr 1", "nohup python -u ./{0} &", "srun --gpus 1 python {0}", "python -m {1}", "for i in 1 2; do\n  python {0} $i\ndone"]  # fmt: skip
+CARDS = ["CUDA_VISIBLE_DEVICES='3' {0}", "CUDA_VISIBLE_DEVICES=0,1 {0}", "export CUDA_VISIBLE_DEVICES=0\n{0}", "nvidia-smi\n{0} --device cuda", "#SBATCH --gres=gpu:1\n{0}"]  # fmt: skip
+
+
+def started(text: str, *names: str) -> tuple[str, list[str]]:
+    """A script after the rewrite, in a project where the names are programs of another framework."""
+    project = Project(files=frozenset({"train.py", "sim.py", "solve.py"}), foreign=frozenset(names))
+    done = settle(text, "shell", "run.sh", Context(Target(), load(), project))
+    return done.text, [finding.code for finding in done.findings]
+
+
+@pytest.mark.parametrize(("form", "program"), crossed(CARDS, STARTED, rounds=5))
+def test_a_script_that_starts_programs_of_another_framework(form: str, program: str) -> None:
+    foreign = ["sim.py", "solve.py"]
+    text = form.format(program.format("sim.py", "sim")) + "\n"
+    assert started(text, *foreign) == (text, [])
+    assert started(text)[1]
+    ours = form.format(program.format("train.py", "train")) + "\n"
+    assert started(ours, *foreign) == started(ours) and started(ours)[1]
+    unknown = ours.replace("train", "other")
+    assert started(unknown, *foreign) == started(unknown)
+    jax = Project(files=frozenset({"other.py"}), collected=(("frameworks", frozenset({"JAX"})),))
+    assert settle(unknown, "shell", "run.sh", Context(Target(), load(), jax)).text == unknown
+
+
+def test_a_script_that_starts_programs_of_two_frameworks() -> None:
+    each = "CUDA_VISIBLE_DEVICES=1 python {0}\n"
+    after, _ = started(each.format("sim.py") + each.format("train.py"), "sim.py")
+    assert after == each.format("sim.py") + "export PT_HPU_LAZY_MODE=0\n" + each.format("train.py").replace("CUDA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES")  # fmt: skip
+    both = "export CUDA_VISIBLE_DEVICES=1\npython sim.py\npython train.py\n"
+    after, codes = started(both, "sim.py")
+    assert "HABANA" not in after and "HPU804" in codes

@@ -140,6 +140,9 @@ class Project(msgspec.Struct, frozen=True):
     #: Of facts that spread: the files that have it, those that import one of them and those that one of them imports.
     spread: tuple[tuple[str, frozenset[str]], ...] = ()
 
+    #: The files that import another framework and not the one that the rules are about, neither themselves nor through others.
+    foreign: frozenset[str] = frozenset()
+
     #: The module from which each file imports what rules define for several files; "" for one that defines it.
     homes: tuple[tuple[str, str], ...] = ()
 

@@ -21,6 +21,10 @@ _PYTHON_MAGICS = frozenset(
 #: What a line that is no Python cannot be without.
 _MARKS = (b"%", b"!", b"?")
 _MAGIC_LINE = lazily(rb"[ \t]*(?:[%!?]|[\w.\[\]'\"]+\?{1,2}[ \t]*$)")
+#: What writes its cell's other lines to a Python file.
+_WRITES = lazily(
+    rb"%%(?:write)?file[ \t]+(?:-a[ \t]+|--append[ \t]+)?[\"']?[^\s\"']+\.py[\"']?[ \t]*"
+)
 _MAGIC_VALUE = lazily(rb"([ \t]*[\w., \t\[\]]*[\w\]][ \t]*=[ \t]*)[%!]")
 _ESCAPE = lazily(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]",
@@ -100,6 +104,15 @@ class Cell:
             if line and not line.startswith(b"#"):
                 return number if line.startswith(b"%%") else None
         return None
+
+    @cached_property
+    def written(self) -> bytes | None:
+        """The Python file that the cell writes, in the cell's own places; None where it writes none."""
+        at = self.magic
+        lines = self.text.split(b"\n")
+        if at is None or not _WRITES.fullmatch(lines[at].strip()):
+            return None
+        return b"\n".join([*map(_blank, lines[: at + 1]), *lines[at + 1 :]])
 
     def piece(self, offset: int, *, forward: bool) -> tuple[int, int]:
         """The string that holds an offset of the cell, and the offset in it.

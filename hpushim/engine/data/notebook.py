@@ -11,6 +11,7 @@ import bisect
 import json
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property, partial
 from typing import Any
 
@@ -32,6 +33,8 @@ class Notebook:
         self.cells = list(_Reader(self.data).cells())
         self.ascii = text.isascii()
         self._starts: list[int] = []
+        #: The one cell that this is about, if it is not about all that are the notebook's own code.
+        self.only: Cell | None = None
         #: The Python text of all cells.
         self.python = ""
         self._join()
@@ -46,6 +49,19 @@ class Notebook:
             at += len(parts[-1])
         self.python = b"".join(parts).decode()
         self._starts = [cell.start for cell in self.cells]
+
+    def written(self) -> Iterator[Notebook]:
+        """The same notebook for each cell that writes a Python file, with nothing but this file as its Python text."""
+        for at, cell in enumerate(self.cells):
+            if b"%%" in cell.text and cell.written is not None:
+                view = copy(self)
+                view.cells = [copy(each) for each in self.cells]
+                for each in view.cells:
+                    each.python, each.error = blank(each.text, returns=False), None
+                view.only = view.cells[at]
+                view.only.python = cell.written
+                view._join()
+                yield view
 
     def check(self) -> None:
         """Blanks every cell that is not Python by itself."""
@@ -97,6 +113,8 @@ class Notebook:
         """The edit of the notebook's text that does what an edit of the joined text requests."""
         start, end, new = edit.span.start, edit.span.end, edit.new
         cell = self.cell(start)
+        if self.only not in (None, cell):
+            return None
         if start == end == cell.start and cell.number and new.endswith("\n"):
             before = self._before(cell)
             if (
