@@ -145,8 +145,13 @@ class DeviceInfo(NameRule):
         """An answer that is something else on Gaudi, in code that nothing more is known of."""
         part, verdict = known(module, use.name)
         note = inside(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
+        said = f"`{module.source(use.node)}` describes NVIDIA hardware"
+        if (
+            verdict is not None and verdict.target and use.below in _TAKEN_APART
+        ):  # the note is about that
+            said = f"`{module.source(use.node)}` fails on Gaudi, and `{verdict.target}` does not replace it"
         return self.finding(
-            use.node, f"`{module.source(use.node)}` describes NVIDIA hardware: {note}",
+            use.node, f"{said}: {note}",
             row=part if verdict is not None else None, code=code, safety="manual", claims=claims or (),
         )  # fmt: skip
 

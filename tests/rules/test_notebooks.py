@@ -59,3 +59,35 @@ def test_what_a_later_pass_changes_is_looked_up_in_the_first_text(
     assert "default_device()" not in text or "def default_device" in text
     assert "(ACCELERATOR)" not in text or "ACCELERATOR = " in text
     assert settle(after, "notebook", "a.ipynb", context).text == after
+
+
+WRITES = ["%%writefile {0}", "%%writefile -a {0}", "%%file {0}", "# the settings\n%%writefile {0}", '\n%%writefile "{0}"  ']  # fmt: skip
+BODIES = {
+    '_C = Node()\n_C.DEVICE = "cuda"\n': '_C = Node()\n_C.DEVICE = "hpu"\n',
+    "import torch\n\nx = torch.ones(2).cuda()": 'import torch\n\nx = torch.ones(2).to("hpu")',
+    "import torch\n\ntorch.cuda.empty_cache()\nx = torch.ones(2)\n": "import torch\n\nx = torch.ones(2)\n",
+    "from __future__ import annotations\n\nimport torch\n\nnet = torch.nn.Linear(2, 2).cuda()\nnet(x).sum().backward()\noptimizer.step()": None,
+    "x = (\n": "x = (\n",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("magic", WRITES)
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_python_file_that_a_cell_writes_is_a_module_by_itself(magic: str, body: str, listed: bool) -> None:  # fmt: skip
+    sources = ["import torch\n\nprint(DEVICE)\n", f"{magic.format('lib/conf.py')}\n{body}", "x = torch.ones(2).cuda()"]  # fmt: skip
+
+    def made(sources: list[str]) -> str:
+        cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": text.splitlines(keepends=True) if listed else text} for text in sources]  # fmt: skip
+        return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"  # fmt: skip
+
+    context = Context(Target(), load())
+    done = settle(made(sources), "notebook", "a.ipynb", context)
+    expected = BODIES[body] or settle(body, "python", "lib/conf.py", context).text
+    sources[1:] = [f"{magic.format('lib/conf.py')}\n{expected}", 'x = torch.ones(2).to("hpu")']
+    assert done.text == made(sources)
+    assert settle(done.text, "notebook", "a.ipynb", context).text == done.text
+    told = [each for each in done.findings if each.message.endswith("(cell 2)")]
+    assert bool(told) == (body != "x = (\n")
+    other = made(["import torch\n", f"{magic.format('notes.txt')}\n{body}"])
+    assert settle(other, "notebook", "a.ipynb", context).text == other
