@@ -18,8 +18,7 @@ _ANY = {"errors", "matrix", "model"}
 _READING = {*_ANY, "pycode"}
 _AT_RUN_TIME = {*_ANY, "callers", "handover", "messages", "settings"}
 _SAFE = {"quiet_git", "safe_files", "showing"}
-_THEMES = ("devices", "precision", "distributed", "memory", "execution", "training", "libraries")
-_THEMES = (*_THEMES, "files", "tool")
+_THEMES = ("devices", "precision", "distributed", "memory", "execution", "training", "libraries", "files", "tool")  # fmt: skip
 _FOR_RULES = {
     *_READING,
     "compare",
@@ -421,3 +420,14 @@ def test_no_two_modules_beside_tests_share_a_name() -> None:
     """Tests import what lies beside them by its bare name, and one process runs tests of several folders."""
     names = [path.name for path in (ROOT / "tests").glob("*/*.py") if path.name != "conftest.py"]
     assert sorted(names) == sorted(set(names))
+
+
+def test_no_name_at_the_top_of_a_file_has_two_meanings() -> None:
+    """What is written first would be used with the second value, and neither ruff nor mypy says so."""
+    twice = []
+    for path in sorted([*ROOT.glob("hpushim/**/*.py"), *ROOT.glob("codemods/**/*.py"), *ROOT.glob("tests/**/test_*.py")]):  # fmt: skip
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        names = [n.id for one in body if isinstance(one, ast.Assign) for n in one.targets if isinstance(n, ast.Name)]  # fmt: skip
+        names += [one.name for one in body if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+        twice += [f"{path.relative_to(ROOT)}: {name}" for name in set(names) if names.count(name) > 1]  # fmt: skip
+    assert twice == []

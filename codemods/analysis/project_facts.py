@@ -305,12 +305,12 @@ _ARGUMENT = lazily(
     rb"|(?:self\.)?(?:args|opts?|options|cfg|config|flags|FLAGS)\.(\w+)[ \t]*[,)\n]|(\w+)[ \t]*[,)\n])?"
 )
 
-_SIGNATURE = lazily(rb"\bdef[ \t]+\w+\([^)]*\)")
+_HEADER = lazily(rb"\bdef[ \t]+\w+\([^)]*\)")
 
 
 def _arguments(data: bytes) -> Iterable[bytes]:
     """``jit`` where something is given ``jit=True``, ``jit=trace`` for ``jit=args.trace``; nothing for ``jit=False`` and ``jit=jit``."""
-    for found in _ARGUMENT.finditer(_SIGNATURE.sub(b"", data)):
+    for found in _ARGUMENT.finditer(_HEADER.sub(b"", data)):
         if not found[2] and found[4] != found[1]:
             yield found[1] + b"=" + found[3] if found[3] else found[1]
 

@@ -177,13 +177,6 @@ def test_an_average_of_floats_is_divided_plainly(made: str, call: str) -> None:
         assert ("rounding_mode" in settled(text.replace("loss", "value"))[0]) == (made in WHOLE)
 
 
-COUNTED = [
-    "for i in range(0, n, size)",
-    "for i in trange(0, n, size)",
-    "for i in tqdm(range(0, len(x), size))",
-]
-
-
 @pytest.mark.parametrize("call", ["Trainer({0}, rank)", "Trainer({0}, device=rank)", "engine.Trainer({0}, rank)", "move({0}, rank)", "move({0}, device=rank)"])  # fmt: skip
 @pytest.mark.parametrize("given", ["model", "torch.ones(2)"])
 def test_a_rank_that_another_file_takes_for_a_device_is_told(call: str, given: str, tmp_path: Path) -> None:  # fmt: skip

@@ -7,10 +7,10 @@ from crossed import crossed
 from one_text import settled, severities
 
 OWN = ["device = torch.device('cpu')", "device = 'cpu'", "dev = torch.device('cpu')"]
-USES = ["model = model.to({0})", "x = torch.ones(2, device={0})", "x = x.to(device={0})"]
+PLACED = ["model = model.to({0})", "x = torch.ones(2, device={0})", "x = x.to(device={0})"]
 
 
-@pytest.mark.parametrize(("made", "use"), crossed(OWN, USES, rounds=3))
+@pytest.mark.parametrize(("made", "use"), crossed(OWN, PLACED, rounds=3))
 def test_a_function_that_trains_on_the_cpu_gets_no_mark(made: str, use: str) -> None:
     placed = use.format(made.split(maxsplit=1)[0])
     body = f"    {made}\n    {placed}\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
@@ -20,9 +20,6 @@ def test_a_function_that_trains_on_the_cpu_gets_no_mark(made: str, use: str) -> 
     assert "mark_step" in settled(text.replace("'cpu'", "'cuda'"))[0]
     assert "mark_step" in settled(text.replace("'cpu'", "args.device"))[0]
     assert "mark_step" in settled(text.replace(f"    {made}\n", "").replace("(model, x,", f"(model, x, {made.split(maxsplit=1)[0]},"))[0]  # fmt: skip
-
-
-LOADED = ["ctypes.CDLL({0})", "ctypes.cdll.LoadLibrary({0})", "CDLL({0})", "CDLL(name)"]
 
 
 @pytest.mark.parametrize("moved", ["m.to('cpu')", "m = m.cpu()", "m = m.to(torch.device('cpu'))", "m = m.to(device='cpu')", "m.eval().cpu(); m.cpu()"])  # fmt: skip
