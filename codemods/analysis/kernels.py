@@ -282,7 +282,7 @@ def extension_imports(module: Module) -> Iterator[tuple[ast.alias, str]]:
     built = sorted(module.project.names(EXTENSIONS.name))
     for statement in module.imports if built else ():
         for alias, written in _imported(statement):
-            name = next((each for each in built if _is_built(written, each)), None)
+            name = next((each for each in built if _is_built(module, written, each)), None)
             if name is not None:
                 yield alias, name.removeprefix(_ANYWHERE)
 
@@ -297,7 +297,7 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alia
         yield alias, front + alias.name
 
 
-def _is_built(written: str, built: str) -> bool:
+def _is_built(module: Module, written: str, built: str) -> bool:
     """Does an import name an extension, or something in it? Of a relative one only the end is known."""
     if built.startswith(_ANYWHERE):
         return "." in written and f".{written}.".endswith(built.removeprefix("*") + ".")
@@ -305,7 +305,9 @@ def _is_built(written: str, built: str) -> bool:
         return f"{written}.".startswith(f"{built}.")
     package, _, name = built.rpartition(".")
     parts = written.lstrip(".").split(".")
-    if not package or name not in parts:
+    if not package:  # ``setup.py build_ext --inplace`` puts it beside itself
+        return parts[0] == name and name not in module.project.modules
+    if name not in parts:
         return False
     place = parts.index(name)  # ``from .defaults import _C`` is something of that module
     return place == 0 or parts[place - 1] == package.rpartition(".")[2]

@@ -29,7 +29,8 @@ def optional(module: Module, node: ast.AST) -> bool:
     if above is None:
         return False
     noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
-    return any(_goes_on(handler, noted=noted) for handler in above.handlers)
+    package = _package(module, node)
+    return any(_goes_on(handler, noted=noted) and not _needs(handler, package) for handler in above.handlers)  # fmt: skip
 
 
 def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
@@ -61,7 +62,8 @@ def guarded(module: Module, node: ast.AST) -> bool:
 def caught(module: Module, node: ast.AST) -> bool:
     """Does the code go on where a ``try`` around it fails?"""
     tries = (above for above in module.ancestors(node) if isinstance(above, TRIES))
-    return any(not all(map(_stops, above.handlers)) for above in tries)
+    package = _package(module, node)
+    return any(not all(_stops(each) or _needs(each, package) for each in above.handlers) for above in tries)  # fmt: skip
 
 
 def _stops(handler: ast.ExceptHandler) -> bool:
@@ -91,6 +93,27 @@ def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
         any(each is None or word(each) in _CAUGHT for each in caught)
         and not any(isinstance(each, ast.Raise) for each in inner)
         and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
+    )
+
+
+def _package(module: Module, node: ast.AST) -> str:
+    """The package that an import names, empty for another way to it."""
+    statement = module.parent(node) if isinstance(node, ast.alias) else node
+    if isinstance(statement, ast.ImportFrom):
+        return "" if statement.level else (statement.module or "").partition(".")[0]
+    return node.name.partition(".")[0] if isinstance(node, ast.alias) else ""
+
+
+def _needs(handler: ast.ExceptHandler, package: str) -> bool:
+    """Does a handler import the package all the same, from another place in it?"""
+    imports = [each for each in handler.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    return bool(package) and any(
+        package
+        in (
+            (getattr(each, "module", None) or "").partition(".")[0],
+            *(one.name.partition(".")[0] for one in each.names if isinstance(each, ast.Import)),
+        )
+        for each in imports
     )
 
 

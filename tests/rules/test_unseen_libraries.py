@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from crossed import crossed
 from one_text import settled, severities
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
+from hpushim.engine.project import analyse
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -213,3 +216,29 @@ def test_a_package_of_the_cpu_stops_steps_alone(graph: str, around: str) -> None
     done = settle(text, "python", "ops.py", Context(Target(), load()))
     levels = [f.severity for f in done.findings if f.code == "HPU715" and f.line == 3]
     assert levels == ["error" if PLACED[around] else "warning"]
+
+
+#: How an import may fail and still be needed: what the other branch imports is of the same package.
+BRANCHES = {"import spconv": True, "from spconv import ops": True, "spconv = None": False, "import numpy as spconv": False, "try:\n        import spconv\n    except ImportError:\n        spconv = None": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("instead", BRANCHES)
+@pytest.mark.parametrize("first", ["import spconv.pytorch as spconv", "from spconv.pytorch import ops"])  # fmt: skip
+@pytest.mark.parametrize("caught", ["except:", "except ImportError:", "except Exception:"])
+def test_another_way_into_the_package_is_no_way_without_it(instead: str, first: str, caught: str) -> None:  # fmt: skip
+    text = f"import torch\n\ntry:\n    {first}\n{caught}\n    {instead}\n\ntorch.ones(2).cuda()\n"
+    found = severities(text, "HPU712")
+    assert (found[0] == "error") is BRANCHES[instead], found
+
+
+@pytest.mark.parametrize("written", ["from . import iou_cuda", "from .iou_cuda import go", "import iou_cuda", "from . import iou_cuda as k, other"])  # fmt: skip
+@pytest.mark.parametrize("own", [False, True])
+def test_an_extension_that_is_built_beside_its_users(written: str, own: bool, tmp_path: Path) -> None:  # fmt: skip
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops/setup.py").write_text("from torch.utils.cpp_extension import CUDAExtension\nCUDAExtension('iou_cuda', ['a.cu'])\n")  # fmt: skip
+    (tmp_path / "ops/iou.py").write_text(f"import torch\n{written}\n")
+    if own:
+        (tmp_path / "iou_cuda.py").write_text("go = 1\n")
+    report = analyse([tmp_path], Target())
+    found = {f.code for file in report.files for f in file.findings if file.path == "ops/iou.py"}
+    assert ("HPU723" in found) is not (own and written.startswith("from ."))
