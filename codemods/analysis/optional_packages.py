@@ -105,9 +105,9 @@ def _package(module: Module, node: ast.AST) -> str:
 
 
 def _needs(handler: ast.ExceptHandler, package: str) -> bool:
-    """Does a handler import the package all the same, from another place in it?"""
+    """Does a handler import the package all the same, from another place in it? torch is there, whatever part of it is not."""
     imports = [each for each in handler.body if isinstance(each, ast.Import | ast.ImportFrom)]
-    return bool(package) and any(
+    return package not in ("", "torch") and any(
         package
         in (
             (getattr(each, "module", None) or "").partition(".")[0],
