@@ -193,7 +193,9 @@ class Evidence(Circular):
             case ast.arg():
                 note = node.annotation
                 said = note is not None and ast.unparse(note).split("|")[0].strip(" '\"") in ("torch.device", "device")  # fmt: skip
-                return _DEVICE if said or is_named(node.arg) else _NOTHING
+                return (
+                    _DEVICE if said or is_named(node.arg) or self._is_moved_to(node) else _NOTHING
+                )
             case ast.Subscript():
                 return _DEVICE if is_named(texts.constant(node.slice)) else _NOTHING
             case ast.JoinedStr() | ast.BinOp():
@@ -203,6 +205,15 @@ class Evidence(Circular):
             case ast.alias():
                 return _DEVICE | _OTHER if is_named(node.asname or node.name) else _OTHER
         return _NOTHING
+
+    def _is_moved_to(self, node: ast.arg) -> bool:
+        """Is it what a method ``to`` gets, as torch's: ``def to(self, target)``?"""
+        arguments = self._source.parent(node)
+        function = self._source.parent(arguments) if isinstance(arguments, ast.arguments) else None
+        if not isinstance(function, ast.FunctionDef) or function.name != "to":
+            return False
+        method = isinstance(self._source.parent(function), ast.ClassDef)
+        return method and function.args.args[1:2] == [node]
 
     def _of_call(self, node: ast.Call) -> int:
         if texts.is_cuda(node):
