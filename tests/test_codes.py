@@ -35,6 +35,7 @@ _TARGETS: tuple[dict[str, str], ...] = (
 )
 #: Pairs of codes that one place may have, as they say different things.
 _BOTH = {
+    ("HPU101", "HPU121"): "the device is renamed; its index needs a process of its own",
     ("HPU104", "HPU121"): "the device is renamed; its index needs a process of its own",
     ("HPU105", "HPU121"): "the device is renamed; its index needs a process of its own",
     ("HPU217", "HPU501"): "the precision of a step, and its end",

@@ -9,7 +9,7 @@ from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from .device_texts import device_name, other_device, read
+from .device_texts import device_name, is_hpu, other_device, read
 from .names import word
 
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
@@ -39,19 +39,26 @@ def is_device_number(module: Module, node: ast.expr | None) -> bool:
         return called in _CURRENT or bool(re.search(r"(^|_)rank$", last))
     if not _RANK.search(word(inner).lower()):
         values = module.view(Values).origins(node) if isinstance(node, ast.Name) else []
-        return bool(values) and all(_counts_cards(module, v) for v in values)
+        others = [value for value in values if not _counts_cards(module, value)]
+        return len(others) < len(values) and all(
+            _names_device(_unwrapped(module, other)) for other in others
+        )
     return inner is not node or not _holds_device(module, inner)
 
 
 def device_or_number(module: Module, node: ast.expr) -> str | None:
     """Where a name of a device, or nothing, represents the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
-    if not isinstance(node, (ast.Name, ast.Attribute)) or not _RANK.search(word(node).lower()):
+    if not isinstance(node, (ast.Name, ast.Attribute)):
         return None
     given = _given(module, node)
-    found = next((part for part in given if other_device(part)), None)
-    if found is None or any(read(part) is not None for part in given):
+    found = next((part for part in given if other_device(_unwrapped(module, part))), None)
+    if found is None:
         return None
-    return module.source(found)
+    if _RANK.search(word(node).lower()):
+        number = not any(read(part) is not None for part in given)
+    else:
+        number = any(_counts_cards(module, part) for part in given)
+    return module.source(found) if number else None
 
 
 def is_other_device_number(module: Module, node: ast.expr) -> bool:
@@ -88,6 +95,17 @@ def _counts_cards(module: Module, node: ast.AST) -> bool:
         return any(isinstance(p, ast.Attribute) and module.qualified(p) in _COUNTS for p in parts)
     integer = isinstance(node, ast.Call) and module.qualified(node.func) == "builtins.int"
     return integer and any(isinstance(p, ast.Constant) and p.value == "LOCAL_RANK" for p in parts)
+
+
+def _unwrapped(module: Module, node: ast.AST) -> ast.AST:
+    """``"cuda"`` of ``torch.device("cuda")``, else the expression itself."""
+    made = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device"
+    return node.args[0] if made and isinstance(node, ast.Call) and node.args else node
+
+
+def _names_device(node: ast.AST) -> bool:
+    """``"cuda"``, ``f"cuda:{rank}"``, ``"hpu"``: the text of the device that a number beside it means as well."""
+    return is_hpu(node) or read(node) is not None
 
 
 # -- devices under the name of a device -------------------------------------------------------

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from hpushim.engine.python.module import Module
 from hpushim.pycode.answers import Circular
+from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
+from ..edits.spelling import agnostic
+from .device_lists import device_lists
 from .device_literals import Finder, Site
 from .flow import Flow
 from .groups import Ties
+from .load_places import only_loads
 from .roles import Role
 
 
@@ -20,6 +25,7 @@ class Devices(Circular):
     """The device texts of a file: ``module.view(Devices)``."""
 
     def __init__(self, module: Module) -> None:
+        self._module = module
         self.flow = Flow(module)
         self._finder = Finder(module, self.flow)
         self.sites: list[Site] = self._finder.sites()
@@ -27,7 +33,39 @@ class Devices(Circular):
 
     def of_role(self, *roles: Role) -> Iterator[Site]:
         """The sites of some roles, in source order."""
-        return (site for site in self.sites if site.role in roles)
+        kept = () if agnostic(self._module) else self.several
+        return (site for site in self.sites if site.role in roles and site not in kept)
+
+    @cached_property
+    def several(self) -> list[Site]:
+        """Several devices of one process: they are not rewritten, or nobody would find them again.
+
+        The first may be, where what is written for it shows that it was one.
+        """
+        lists = self._module.view(device_lists)
+        roles = (Role.DEVICE, Role.TO, Role.ARGUMENT, Role.NAME)
+        found = [
+            site
+            for site in self.sites
+            if site.text.index.isdigit()
+            and site.role in roles
+            and not any(above in lists for above in self._module.ancestors(site.node))
+            and not only_loads(self._module, site.node)
+            and not self._is_set(site.node)
+        ]
+        indices = {site.text.index for site in found}
+        if any(self._module.index.strings("hpu:0")):
+            indices.add("0")  # it has been rewritten
+        if len(indices) < 2:
+            return []
+        return [
+            site for site in found if site.text.index != "0" or self._module.target.style == "dual"
+        ]
+
+    def _is_set(self, node: ast.expr) -> bool:
+        """``torch.cuda.set_device("cuda:1")``: which one the process has."""
+        call = self._module.parent(node)
+        return isinstance(call, ast.Call) and last_name(call.func) == "set_device"
 
     def group(self, node: ast.AST) -> str:
         """The group of a device text or of an availability check; "" when it is alone."""

@@ -9,9 +9,11 @@ import ast
 
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from .device_literals import Site
+from .numbered import lost
 from .roles import Role
 
 AVAILABLE = "torch.cuda.is_available"
@@ -32,6 +34,8 @@ class Ties:
         for site in sites:
             if site.role not in _ALONE:
                 self._join(site.node, self._anchors(site))
+        if module.target.style == "native":
+            self._with_lost_numbers(sites)
         for keys in self._keys.values():
             found = self._find(keys[0])
             self._shared[found] = self._shared.get(found, 0) + 1
@@ -51,6 +55,20 @@ class Ties:
         self._keys[node] = keys
         for key in keys[1:]:
             self._merge(keys[0], key)
+
+    def _with_lost_numbers(self, sites: list[Site]) -> None:
+        """A text whose number ``set_device`` needs stays with the call."""
+        for device in self._module.view(lost):
+            origins = self._module.view(Values).origins(device)
+            parts = {part for origin in origins for part in walk(origin)}
+            keys: list[str] = []
+            for site in (site for site in sites if site.node in parts):
+                anchors = self._keys.get(site.node) or [
+                    f"text {self._module.span(site.node).start}"
+                ]
+                self._join(site.node, anchors)
+                keys += anchors
+            self._join(device, keys)
 
     def _find(self, key: str) -> str:
         while self._parents.get(key, key) != key:

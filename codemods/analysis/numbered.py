@@ -13,10 +13,13 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
+from .device_texts import other_device
 from .names import word
 
 _COMPOSES = (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Call, ast.Attribute, ast.Tuple, ast.List)  # fmt: skip
 _CUDA = "cuda:"
+#: What a condition that is asked twice may be made of.
+_REPEATABLE = (ast.Name, ast.Attribute, ast.Constant, ast.BoolOp, ast.UnaryOp, ast.Compare)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -102,9 +105,124 @@ def _second_argument(module: Module, call: ast.Call) -> Iterator[Numbered]:
 def number_of(module: Module, device: ast.expr) -> ast.expr | None:
     """The number in the device that ``device`` surely is, where it can be written again there: ``rank`` for ``torch.device(f"cuda:{rank}")``."""
     origins = module.view(Values).origins(device)
-    made = origins[0] if len(origins) == 1 else None
+    made = _last_given(module, device) or (origins[0] if len(origins) == 1 else None)
     if not isinstance(made, ast.expr) or module.function(made) is not module.function(device):
         return None
+    return _number_in(module, made)
+
+
+def chosen_number(module: Module, device: ast.expr) -> str:
+    """The number as the choice makes it that makes the device, ``rank if many else 0``, or as it is in a text given there; "" where neither is certain."""
+    parts = texts.pieces(device)
+    if parts and len(parts) == 2 and parts[0] == _CUDA and isinstance(parts[1], ast.expr):
+        whole = isinstance(parts[1], ast.Call) and word(parts[1].func) == "int"
+        return module.source(parts[1]) if whole else f"int({module.source(parts[1])})"
+    last = _last_binding(module, device)
+    value = _assigned(last, device) if last is not None else device
+    while value is not None and isinstance(value, ast.Call) and _is_device(module, value) and len(value.args) == 1:  # fmt: skip
+        value = value.args[0]
+    test: ast.expr = device
+    given: list[ast.expr | None] = []
+    if isinstance(last, ast.If) and isinstance(device, ast.Name):
+        test = last.test
+        blocks = (last.body, last.orelse)
+        given = [_assigned(one, device) for block in blocks for one in block if _stores(one, device)]  # fmt: skip
+    elif isinstance(value, ast.IfExp):
+        test, given = value.test, [value.body, value.orelse]
+    if len(given) != 2:
+        return ""
+    # The CPU is never set: where it is the other choice, the number is that of the device.
+    numbers = [_number_or_zero(module, one) for one in given if one is None or not other_device(_text(module, one))]  # fmt: skip
+    if not numbers or not all(numbers):
+        return ""
+    if len(numbers) == 1:
+        return numbers[0]
+    asked = [part for part in walk(test) if isinstance(part, ast.expr)]
+    if not all(isinstance(part, _REPEATABLE) for part in asked):
+        return ""
+    names = [part for part in asked if isinstance(part, ast.Name)]
+    again = all(len(module.bindings(name)) == 1 for name in names)
+    return f"{numbers[0]} if {module.source(test)} else {numbers[1]}" if again else ""
+
+
+def lost(module: Module) -> list[ast.expr]:
+    """The devices given to ``set_device`` whose number is lost with the device's text, and is not certain enough to write it there; a view."""
+    return [
+        call.args[0]
+        for call in module.index.calls("set_device")
+        if call.args
+        and module.qualified(call.func) == "torch.cuda.set_device"
+        and loses_number(module, call.args[0])
+        and number_of(module, call.args[0]) is None
+        and not chosen_number(module, call.args[0])
+    ]
+
+
+def loses_number(module: Module, device: ast.expr) -> bool:
+    """May the device have a number of the run's, which it loses: ``"cuda:%d" % rank``, ``torch.device("cuda", rank)``?"""
+    parts = [part for origin in module.view(Values).origins(device) for part in walk(origin)]
+    numbers = [argument(part, "index", 1) for part in parts if _is_device(module, part)]  # type: ignore[arg-type]
+    if any(number is not None and module.constant(number) is None for number in numbers):
+        return True
+    return any(index and not index.isdigit() for index in map(texts.index_of, parts))
+
+
+def _is_device(module: Module, node: object) -> bool:
+    return isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device"
+
+
+def _stores(statement: ast.stmt, variable: ast.Name) -> bool:
+    """Does a statement, or one in it, give the variable a value?"""
+    return any(isinstance(part, ast.Name) and part.id == variable.id and not isinstance(part.ctx, ast.Load) for part in walk(statement))  # fmt: skip
+
+
+def _assigned(statement: ast.stmt, variable: ast.expr) -> ast.expr | None:
+    """The value that a plain assignment gives the variable."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    same = isinstance(target, ast.Name) and isinstance(variable, ast.Name) and target.id == variable.id  # fmt: skip
+    return statement.value if same else None
+
+
+def _last_binding(module: Module, device: ast.expr) -> ast.stmt | None:
+    """The last statement before, in the same block or those around it, that gives the variable a value."""
+    statement: ast.AST | None = module.statement(device) if isinstance(device, ast.Name) else None
+    while isinstance(statement, ast.stmt) and isinstance(device, ast.Name):
+        block = module.block(statement)
+        before = block[: block.index(statement)] if statement in block else []
+        last = next((one for one in reversed(before) if _stores(one, device)), None)
+        if last is not None:
+            return last
+        statement = module.parent(statement)
+        if not isinstance(statement, ast.If):  # in a loop, one further down may come before
+            return None
+    return None
+
+
+def _last_given(module: Module, device: ast.expr) -> ast.expr | None:
+    last = _last_binding(module, device)
+    return _assigned(last, device) if last is not None else None
+
+
+def _text(module: Module, made: ast.expr) -> ast.expr:
+    """``"cuda"`` of ``torch.device("cuda")``."""
+    alone = isinstance(made, ast.Call) and _is_device(module, made) and len(made.args) == 1
+    return made.args[0] if alone and isinstance(made, ast.Call) else made
+
+
+def _number_or_zero(module: Module, made: ast.expr | None) -> str:
+    """The number in a device, ``0`` for a fixed one or for the only one; "" for what is no such device."""
+    if made is None:
+        return ""
+    number = _number_in(module, made)
+    if number is not None:
+        return module.source(number)
+    index = texts.index_of(_text(module, made))
+    return "0" if index == "" or (index or "").isdigit() else ""
+
+
+def _number_in(module: Module, made: ast.expr) -> ast.expr | None:
     number: object = None
     if isinstance(made, ast.Call) and module.qualified(made.func) == "torch.device":
         number = argument(made, "index", 1)

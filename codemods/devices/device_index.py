@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.python.changes import Replace
+from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import is_device_number, is_other_device_number
+from ..analysis.devices import Devices
 from ..analysis.names import called
-from ..analysis.numbered import number_of
+from ..analysis.numbered import chosen_number, loses_number, lost, number_of
 from ..analysis.project_facts import NEGATIVE_OPTIONS
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule, by_name
@@ -20,7 +21,9 @@ from ..edits.spelling import shared, zero
 class DeviceIndex(NameRule):
     """``torch.cuda.set_device(local_rank)`` and its neighbours."""
 
-    HPU110 = Code("cuda-device-index", severity="error", fix="safe", lower=by_name("warning"))
+    HPU110 = Code(
+        "cuda-device-index", severity="error", fix=("safe", "manual"), lower=by_name("warning")
+    )
     HPU111 = Code(
         "cuda-device-context",
         severity="error",
@@ -49,10 +52,29 @@ class DeviceIndex(NameRule):
         written = module.source(index)
         if _may_be_negative(module, index):
             written = f"max({written}, 0)" if module.constant(index) is None else "0"
-        if (number is None and written == module.source(device)) or verdict is None or not target:  # fmt: skip
+        if verdict is None or not target:
+            return None
+        if device in module.view(lost):
+            return [self._lost(module, use, code, device)]
+        if number is None and loses_number(module, device):
+            written = chosen_number(module, device)
+        elif written == module.source(device):
             return None
         changes = [Replace(device, written)]
         return [self.rename(module, use, code, target, "safe", verdict, changes, (device,))]
+
+    def _lost(self, module: Module, use: Name, code: str, device: ast.expr) -> Found:
+        """The device loses its index, and where it comes from is not certain enough to write it here."""
+        shown = module.source(device)
+        return self.finding(
+            use.node,
+            f"`{module.source(use.node)}({shown})` selects a device by the index in `{shown}`, which is lost where the "
+            "device becomes `hpu`; neither is changed: write `torch.hpu.set_device(index)` with the index itself",
+            fix=Rewrite("write the index", "manual", (), module.view(Devices).group(device)),
+            row=use.name,
+            code=code,
+            claims=(device,),
+        )
 
     def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
         """``with torch.cuda.device(i)``: the process has device 0 and no other."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
-from ..analysis.device_numbers import is_device_number
+from ..analysis.device_numbers import device_or_number, is_device_number
 from ..analysis.devices import Devices
 from ..analysis.names import called, word
 from ..analysis.project_facts import DEVICE_PARAMETERS
@@ -65,6 +65,17 @@ class DeviceKeyword(Rule):
                 row="cuda",
                 claims=(node.value,),
             )
+        elif isinstance(call, ast.Call) and _makes_tensors(module, call) and not agnostic(module):
+            other = device_or_number(module, node.value)
+            if other is not None:
+                shown = module.source(node.value)
+                yield self.finding(
+                    node.value,
+                    f"`{module.source(node)}` gets a device index or `{other}`; a process on Gaudi has one device: "
+                    f"set `{shown}` to `hpu` where it is an index",
+                    row="cuda",
+                    safety="manual",
+                )
 
     def on_module(self, module: Module) -> Yield:
         for number in _handed(module):

@@ -46,7 +46,8 @@ class DeviceLiteral(Rule):
             yield self._written(module, devices, site)
         for site in alone(Role.UNPROVEN, Role.CUT):
             yield self._left(module, site)
-        yield from self._several(module, devices)
+        for site in devices.several:
+            yield self._second(module, devices, site)
         yield from self._index_cuts(module, devices)
         if devices.sites and not devices.keeps_index and not shared(module):
             yield from self._numbered(module, devices)
@@ -94,26 +95,19 @@ class DeviceLiteral(Rule):
             claims=(collection,),
         )
 
-    def _several(self, module: Module, devices: Devices) -> Iterator[Found]:
-        """Fixed indices of more than one device: a model or a pipeline that is split in one process."""
-        seen: dict[str, Site] = {}
-        cards = module.view(device_lists)
-        for site in devices.of_role(Role.DEVICE, Role.TO, Role.ARGUMENT, Role.NAME):
-            if any(above in cards for above in module.ancestors(site.node)):
-                continue
-            if site.text.index.isdigit():
-                seen.setdefault(site.text.index, site)
-        if len(seen) < 2:
-            return
-        for index, site in seen.items():
-            if index != "0":
-                yield self.finding(
-                    site.node,
-                    f"`{module.source(site.node)}` is a second device in one process; Gaudi allows one "
-                    "device per process: start one process per device",
-                    code="HPU121",
-                    safety="manual",
-                )
+    def _second(self, module: Module, devices: Devices, site: Site) -> Found:
+        """A fixed index beside others: a model or a pipeline that is split in one process."""
+        return self.finding(
+            site.node,
+            f"`{module.source(site.node)}` is one of several devices in one process; Gaudi allows one "
+            "device per process: start one process per device",
+            fix=None
+            if agnostic(module)
+            else Rewrite("write hpu", "manual", site.changes, devices.group(site.node)),
+            code="HPU121",
+            safety="manual",
+            claims=site.claims,
+        )
 
     def _numbered(self, module: Module, devices: Devices) -> Iterator[Found]:
         """``f"{kind}:{rank}"``, where the file shows that the name turns."""

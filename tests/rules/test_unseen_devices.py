@@ -251,3 +251,85 @@ def test_a_table_of_devices_is_looked_up_by_hpu(filled: str) -> None:
     more = filled.format('{"cuda": "b"}')
     text = f'import torch\n\n\ndef f(x):\n    table = {{"cpu": "a"}}\n    {more}\n    return table[x.device.type]\n'
     assert '"hpu"' in settled(text)[0]
+
+
+#: How a device is chosen whose number goes to set_device, and the number that is written there; "" where it is left.
+CHOSEN = {
+    "if many:\n        d = {0}\n    else:\n        d = 'cuda:0'": "rank if many else 0",
+    "if args.many and not args.off:\n        d = {0}\n    else:\n        d = torch.device('cuda')": "rank if args.many and not args.off else 0",
+    "d = {0} if many else 'cuda'": "rank if many else 0",
+    "d = {0} if torch.cuda.is_available() else 'cpu'": "rank",
+    "d = 'cuda'\n    d = {0}": "rank",
+    "if f():\n        d = {0}\n    else:\n        d = 'cuda:0'": "",
+    "if many:\n        d = {0}\n    elif args:\n        d = 'cuda'\n    else:\n        d = 'cuda:0'": "",
+    "d = make(rank)": "",
+}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+@pytest.mark.parametrize("device", ["'cuda:%d' % rank", "f'cuda:{rank}'", "torch.device('cuda', rank)", "torch.device(f'cuda:{rank}')"])  # fmt: skip
+@pytest.mark.parametrize("place", ["torch.cuda.set_device(d)", "if many:\n        torch.cuda.set_device(d)"])  # fmt: skip
+def test_the_number_of_a_chosen_device_reaches_set_device(chosen: str, device: str, place: str) -> None:  # fmt: skip
+    text = f"import torch\n\n\ndef make(rank):\n    return {device}\n\n\ndef f(rank, many, args, x):\n    {chosen.format(device)}\n    {place}\n    return x.to(d)\n"
+    done, codes = settled(text)
+    if CHOSEN[chosen]:
+        assert f"torch.hpu.set_device({CHOSEN[chosen]})\n" in done
+        assert "cuda" not in done
+    else:
+        assert "torch.cuda.set_device(d)" in done and device in done.replace('"', "'")
+        assert "HPU110" in settled(done)[1]
+    assert "HPU110" in codes
+    assert settled(done)[0] == done
+
+
+OTHER_BRANCH = {"'cuda'": True, "f'cuda:{k}'": True, "torch.device('cuda')": True, "'cpu'": False, "torch.device('cpu')": False}  # fmt: skip
+COUNTED = ["k % torch.cuda.device_count()", "int(os.environ['LOCAL_RANK'])", "torch.cuda.current_device()"]  # fmt: skip
+
+
+@pytest.mark.parametrize("other", OTHER_BRANCH)
+@pytest.mark.parametrize("number", COUNTED)
+@pytest.mark.parametrize("moved", ["x.to({0})", "x.to({0}, non_blocking=True)", "torch.ones(2, device={0})"])  # fmt: skip
+def test_a_number_beside_a_text_is_the_device(other: str, number: str, moved: str) -> None:
+    text = f"import os, torch\n\n\ndef f(x, k, many):\n    torch.ones(1).cuda()\n    if many:\n        device = {number}\n    else:\n        device = {other}\n    return {moved.format('device')}\n"
+    done, codes = settled(text)
+    last = done.splitlines()[-1].replace("'", '"')
+    assert last == "    return " + moved.format('"hpu"' if OTHER_BRANCH[other] else "device")
+    assert {"HPU104", "HPU105"} & set(codes)
+
+
+SECOND = ["x.to({0})", "torch.ones(2, device={0})", "torch.device({0})", "config['device'] = {0}", "d = {0} if torch.cuda.is_available() else 'cpu'\n    x.to(d)"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), crossed(SECOND, SECOND, rounds=3))
+@pytest.mark.parametrize("style", ["native", "dual"])
+@pytest.mark.parametrize("numbers", [("0", "1"), ("2", "3")])
+def test_a_second_device_is_left_and_found_again(one: str, other: str, style: str, numbers: tuple[str, str]) -> None:  # fmt: skip
+    first, second = (f"'cuda:{number}'" for number in numbers)
+    text = f"import torch\n\n\ndef f(x, config):\n    {one.format(first)}\n\n\ndef g(x, config):\n    {other.format(second)}\n"
+    done, codes = settled(text, style=style)
+    assert "HPU121" in codes
+    assert second in done
+    again, found = settled(done, style=style)
+    assert again == done and "HPU121" in found
+
+
+@pytest.mark.parametrize("place", ["torch.load(p, map_location='cuda:0')", "torch.cuda.set_device('cuda:0')"])  # fmt: skip
+def test_a_place_of_a_load_is_no_second_device(place: str) -> None:
+    text = f"import torch\n\n\ndef f(p, x):\n    {place}\n    return x.to('cuda:1')\n"
+    done, codes = settled(text)
+    assert "HPU121" not in codes and "cuda" not in done
+
+
+@pytest.mark.parametrize("name", ["target", "where", "kind: str"])
+@pytest.mark.parametrize("asked", ["assert {0} == 'cuda'", "if {0} != 'cuda':\n            raise ValueError", "return {0} in ('cuda', 'cpu')"])  # fmt: skip
+def test_what_a_method_to_gets_is_a_device(name: str, asked: str) -> None:
+    shown = asked.format(name.partition(":")[0])
+    text = f"import torch\n\n\nclass Model:\n    def to(self, {name}):\n        {shown}\n"
+    assert "cuda" not in settled(text)[0]
+    assert "cuda" in settled(text.replace("def to", "def at").replace(", 'cpu'", ", 'x'"))[0]
+
+
+def test_a_package_with_words_of_its_own_for_devices_is_told() -> None:
+    text = "import torch\nfrom rwkv.model import RWKV\n\nx = torch.ones(1).cuda()\nmodel = RWKV(model='m', strategy='cuda fp16')\n"
+    done, codes = settled(text)
+    assert "HPU714" in codes and "'cuda fp16'" in done
