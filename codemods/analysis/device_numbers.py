@@ -9,7 +9,7 @@ from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from .device_texts import device_name, is_hpu, other_device, read
+from .device_texts import OTHER_NAMED, device_name, is_hpu, other_device, read
 from .names import word
 
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
@@ -48,8 +48,8 @@ def is_device_number(module: Module, node: ast.expr | None) -> bool:
 
 def device_or_number(module: Module, node: ast.expr) -> str | None:
     """Where a name of a device, or nothing, represents the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
-    if not isinstance(node, (ast.Name, ast.Attribute)):
-        return None
+    if not isinstance(node, (ast.Name, ast.Attribute)) or not module.matches(OTHER_NAMED):
+        return None  # most files: no need to follow each name
     given = _given(module, node)
     found = next((part for part in given if other_device(_unwrapped(module, part))), None)
     if found is None:

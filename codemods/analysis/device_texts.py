@@ -15,7 +15,10 @@ from ..edits.spelling import on_gaudi
 
 CUDA = "cuda"
 _WHOLE = lazily(r"cuda(?::(\d+))?")
-_OTHER = lazily(r"(cpu|mps|xpu|hpu|npu|mlu|musa|meta|xla|tpu|ipu|vulkan|auto)(:\d+)?")
+_OTHERS = "cpu|mps|xpu|hpu|npu|mlu|musa|meta|xla|tpu|ipu|vulkan|auto"
+_OTHER = lazily(rf"({_OTHERS})(:\d+)?")
+#: What a file holds that names another device.
+OTHER_NAMED = lazily(rf"['\"](?:{_OTHERS})\b".encode())
 #: Names that people give to things that hold a device.
 _NAME = lazily(
     r"(^|[_\-.])(device|devices|devicetype|devtype|device_?str|device_?name|map_location|maploc)($|[_\-.\d])"
