@@ -12,6 +12,7 @@ from hpushim.pycode.options import Options
 from hpushim.pycode.places import last_name
 
 from ..edits import neutral
+from .entry import PARSES
 from .kinds import base_words
 from .names import word
 from .project_facts import CLASSES
@@ -61,7 +62,7 @@ def _of_option(module: Module, node: ast.expr, call: ast.Call) -> tuple[Change, 
     if any(word(each) != "str" for each in given_types) or module.index.calls("add_subparsers"):
         return None  # the option makes something else of its text, or only one command has it
     name = module.view(Options).name(call)
-    reads = [*module.index.calls("parse_args"), *module.index.calls("parse_known_args")]
+    reads = [call for name in PARSES for call in module.index.calls(name)]
     statement = module.statement(reads[0]) if len(reads) == 1 else None
     if not name or not isinstance(statement, (ast.Assign, ast.Return)) or statement.value is not reads[0]:  # fmt: skip
         return None

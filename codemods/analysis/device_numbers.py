@@ -9,7 +9,7 @@ from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from .device_texts import OTHER_NAMED, device_name, is_hpu, other_device, read
+from .device_texts import OTHER_NAMED, device_name, is_hpu, other_device, read, unwrapped
 from .names import word
 
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
@@ -41,7 +41,7 @@ def is_device_number(module: Module, node: ast.expr | None) -> bool:
         values = module.view(Values).origins(node) if isinstance(node, ast.Name) else []
         others = [value for value in values if not _counts_cards(module, value)]
         return len(others) < len(values) and all(
-            _names_device(_unwrapped(module, other)) for other in others
+            _names_device(unwrapped(module, other)) for other in others
         )
     return inner is not node or not _holds_device(module, inner)
 
@@ -51,7 +51,7 @@ def device_or_number(module: Module, node: ast.expr) -> str | None:
     if not isinstance(node, (ast.Name, ast.Attribute)) or not module.matches(OTHER_NAMED):
         return None  # most files: no need to follow each name
     given = _given(module, node)
-    found = next((part for part in given if other_device(_unwrapped(module, part))), None)
+    found = next((part for part in given if other_device(unwrapped(module, part))), None)
     if found is None:
         return None
     if _RANK.search(word(node).lower()):
@@ -95,12 +95,6 @@ def _counts_cards(module: Module, node: ast.AST) -> bool:
         return any(isinstance(p, ast.Attribute) and module.qualified(p) in _COUNTS for p in parts)
     integer = isinstance(node, ast.Call) and module.qualified(node.func) == "builtins.int"
     return integer and any(isinstance(p, ast.Constant) and p.value == "LOCAL_RANK" for p in parts)
-
-
-def _unwrapped(module: Module, node: ast.AST) -> ast.AST:
-    """``"cuda"`` of ``torch.device("cuda")``, else the expression itself."""
-    made = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device"
-    return node.args[0] if made and isinstance(node, ast.Call) and node.args else node
 
 
 def _names_device(node: ast.AST) -> bool:

@@ -8,7 +8,8 @@ from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
 
-_PARSES = ("parse_args", "parse_known_args")
+#: What reads the options of a program.
+PARSES = ("parse_args", "parse_known_args")
 
 
 def is_entry(module: Module) -> bool:
@@ -17,7 +18,7 @@ def is_entry(module: Module) -> bool:
 
 
 def _is_entry(module: Module) -> bool:
-    parses = any(map(module.holds, _PARSES))
+    parses = any(map(module.holds, PARSES))
     for statement in module.tree.body:
         if parses and isinstance(statement, (ast.Assign, ast.Expr)) and _reads_options(statement.value):  # fmt: skip
             return True
@@ -40,4 +41,4 @@ def _loops(statement: ast.stmt) -> bool:
 
 
 def _reads_options(value: ast.expr) -> bool:
-    return any(isinstance(part, ast.Attribute) and part.attr in _PARSES for part in walk(value))
+    return any(isinstance(part, ast.Attribute) and part.attr in PARSES for part in walk(value))

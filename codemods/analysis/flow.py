@@ -23,6 +23,7 @@ from hpushim.pycode.values import Values
 
 from .autocast import GENERIC
 from .device_texts import device_name, glued, is_type_of_text, other_device, read
+from .entry import PARSES
 from .names import foreign
 from .roles import Evidence, Role
 from .spelled_names import is_name, part_of_name
@@ -56,7 +57,7 @@ PAIRS = frozenset(
 )
 SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn"))  # fmt: skip
 #: What reads a text as a configuration or a command line.
-_PARSERS = frozenset(("json.loads", "ast.literal_eval", "shlex.split", "safe_load", "full_load", "loads", "read_string", "yaml.load", "omegaconf.OmegaConf.create", "parse_args", "parse_known_args"))  # fmt: skip
+_PARSERS = frozenset(("json.loads", "ast.literal_eval", "shlex.split", "safe_load", "full_load", "loads", "read_string", "yaml.load", "omegaconf.OmegaConf.create", *PARSES))  # fmt: skip
 #: Ways into and out of functions.
 _FAR: frozenset[How] = frozenset(("argument", "returned"))
 _OPTION_PARTS = ("default", "choices", "const", "value", "default_factory", "options")

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hpushim.engine.base.started import by_last, resolved
 from hpushim.engine.data.document import Document
+from hpushim.engine.rules.wants import LAUNCHES, ProjectFact
 from hpushim.engine.shell.words import Command, Word
 from hpushim.model import Span
+from hpushim.patterns import lazily
 
-from .project_facts import FRAMEWORKS_USED, LAUNCHED, LAUNCHERS
+from .project_facts import FRAMEWORKS_USED
 
-_LAUNCHERS = re.compile(rf"^({LAUNCHERS})$")
+#: What starts a program of the project.
+_NAMES = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray"
+_LAUNCHERS = re.compile(rf"^({_NAMES})$")
+_JOINED = lazily(rb"\\\r?\n")
+#: The words of a command behind what starts a program: ``torchrun``, ``$PYTHON``, ``CUDA_VISIBLE_DEVICES=0 python``.
+_STARTS = lazily(
+    rb"(?:^|[\s`(;&|\"'>]|=[ \t]*)(?:(?:%s|bash|sh|\$\{?\w+\}?)[ \t]+|(?=\./))([^\n`;|&#]*)"
+    % _NAMES.encode()
+)
+_STARTED = lazily(rb"(?:^|[\s\"'/])((?:\.{0,2}/)?[\w./-]+\.(?:py|sh))(?![\w/])")
+_AS_MODULE = lazily(rb"(?:^|\s)-m[ \t]+([A-Za-z_][\w.]*)")
+#: ``fairseq-train``, also behind ``which``.
+_PACKAGED = lazily(rb"(?:^|[\s(`])(\w+-train)(?=[\s)`\\])")
+#: What lists the commands that a package installs.
+_INSTALLS = (b"console_scripts", b"[project.scripts]", b"[tool.poetry.scripts]")
+#: An entry point: ``name = "package.module:function"``.
+_ENTRY = lazily(rb"[\w-]+[ \t]*=[ \t]*[\"']?([A-Za-z_][\w.]*):[A-Za-z_]\w*")
 _COMMENT = re.compile(rb"[ \t]*#")
 #: So many bytes before a word show what it is in.
 _NEAR = 4096
@@ -46,6 +64,32 @@ def trains(command: Command) -> bool:
     if "-c" in words[:2] or "-" in words[1:2]:
         return False
     return words[1:3] not in (["-m", "pip"], ["-m", "venv"], ["-m", "build"]) and len(words) > 1
+
+
+# -- of a whole project ---------------------------------------------------------------------------
+
+
+def _launched(data: bytes) -> Iterable[bytes]:
+    found: list[bytes] = []
+    text = _JOINED.sub(b" ", data)
+    if any(word in data for word in _INSTALLS):
+        found += (name.replace(b".", b"/") for name in _ENTRY.findall(text))
+    for words in _STARTS.findall(text):
+        if named := _STARTED.search(words):
+            found.append(named[1])
+        elif modules := _AS_MODULE.findall(words):
+            found.append(modules[-1].replace(b".", b"/"))
+    if b"-train" in data:
+        found += _PACKAGED.findall(text)
+    yield from (b"%04d %s" % (place, name) for place, name in enumerate(dict.fromkeys(found)))
+
+
+def _installed(data: bytes) -> Iterable[bytes]:
+    return _launched(data) if any(word in data for word in _INSTALLS) else ()
+
+
+LAUNCHED = ProjectFact(LAUNCHES, _launched, kinds=("markdown", "shell", "makefile", "toml", "ini"))
+INSTALLED = ProjectFact(LAUNCHES, _installed)
 
 
 class Elsewhere:

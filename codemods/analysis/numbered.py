@@ -9,16 +9,17 @@ from typing import NamedTuple
 from hpushim.compare import texts
 from hpushim.engine.python.changes import Change, Remove, Replace
 from hpushim.engine.python.module import Module
+from hpushim.pycode.stores import assigned, last_store, stores
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
-from .device_texts import other_device
+from .device_texts import other_device, unwrapped
 from .names import word
 
 _COMPOSES = (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Call, ast.Attribute, ast.Tuple, ast.List)  # fmt: skip
 _CUDA = "cuda:"
-#: What a condition that is asked twice may be made of.
+#: What a condition that is evaluated twice may be made of.
 _REPEATABLE = (ast.Name, ast.Attribute, ast.Constant, ast.BoolOp, ast.UnaryOp, ast.Compare)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -117,8 +118,8 @@ def chosen_number(module: Module, device: ast.expr) -> str:
     if parts and len(parts) == 2 and parts[0] == _CUDA and isinstance(parts[1], ast.expr):
         whole = isinstance(parts[1], ast.Call) and word(parts[1].func) == "int"
         return module.source(parts[1]) if whole else f"int({module.source(parts[1])})"
-    last = _last_binding(module, device)
-    value = _assigned(last, device) if last is not None else device
+    last = _last_store(module, device)
+    value = assigned(last, device) if last is not None else device
     while value is not None and isinstance(value, ast.Call) and _is_device(module, value) and len(value.args) == 1:  # fmt: skip
         value = value.args[0]
     test: ast.expr = device
@@ -126,13 +127,13 @@ def chosen_number(module: Module, device: ast.expr) -> str:
     if isinstance(last, ast.If) and isinstance(device, ast.Name):
         test = last.test
         blocks = (last.body, last.orelse)
-        given = [_assigned(one, device) for block in blocks for one in block if _stores(one, device)]  # fmt: skip
+        given = [assigned(one, device) for block in blocks for one in block if stores(one, device)]  # fmt: skip
     elif isinstance(value, ast.IfExp):
         test, given = value.test, [value.body, value.orelse]
     if len(given) != 2:
         return ""
     # The CPU is never set: where it is the other choice, the number is that of the device.
-    numbers = [_number_or_zero(module, one) for one in given if one is None or not other_device(_text(module, one))]  # fmt: skip
+    numbers = [_number_or_zero(module, one) for one in given if one is None or not other_device(unwrapped(module, one))]  # fmt: skip
     if not numbers or not all(numbers):
         return ""
     if len(numbers) == 1:
@@ -171,44 +172,13 @@ def _is_device(module: Module, node: object) -> bool:
     return isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device"
 
 
-def _stores(statement: ast.stmt, variable: ast.Name) -> bool:
-    """Does a statement, or one in it, give the variable a value?"""
-    return any(isinstance(part, ast.Name) and part.id == variable.id and not isinstance(part.ctx, ast.Load) for part in walk(statement))  # fmt: skip
-
-
-def _assigned(statement: ast.stmt, variable: ast.expr) -> ast.expr | None:
-    """The value that a plain assignment gives the variable."""
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0]
-    same = isinstance(target, ast.Name) and isinstance(variable, ast.Name) and target.id == variable.id  # fmt: skip
-    return statement.value if same else None
-
-
-def _last_binding(module: Module, device: ast.expr) -> ast.stmt | None:
-    """The last statement before, in the same block or those around it, that gives the variable a value."""
-    statement: ast.AST | None = module.statement(device) if isinstance(device, ast.Name) else None
-    while isinstance(statement, ast.stmt) and isinstance(device, ast.Name):
-        block = module.block(statement)
-        before = block[: block.index(statement)] if statement in block else []
-        last = next((one for one in reversed(before) if _stores(one, device)), None)
-        if last is not None:
-            return last
-        statement = module.parent(statement)
-        if not isinstance(statement, ast.If):  # in a loop, one further down may come before
-            return None
-    return None
-
-
 def _last_given(module: Module, device: ast.expr) -> ast.expr | None:
-    last = _last_binding(module, device)
-    return _assigned(last, device) if last is not None else None
+    return assigned(_last_store(module, device), device)
 
 
-def _text(module: Module, made: ast.expr) -> ast.expr:
-    """``"cuda"`` of ``torch.device("cuda")``."""
-    alone = isinstance(made, ast.Call) and _is_device(module, made) and len(made.args) == 1
-    return made.args[0] if alone and isinstance(made, ast.Call) else made
+def _last_store(module: Module, device: ast.expr) -> ast.stmt | None:
+    # In a loop, one further down may come before.
+    return last_store(module, device, (ast.If,)) if isinstance(device, ast.Name) else None
 
 
 def _number_or_zero(module: Module, made: ast.expr | None) -> str:
@@ -218,7 +188,7 @@ def _number_or_zero(module: Module, made: ast.expr | None) -> str:
     number = _number_in(module, made)
     if number is not None:
         return module.source(number)
-    index = texts.index_of(_text(module, made))
+    index = texts.index_of(unwrapped(module, made))
     return "0" if index == "" or (index or "").isdigit() else ""
 
 

@@ -11,10 +11,8 @@ from hpushim.compare.subjects import is_named
 from hpushim.engine.rules.wants import (
     ELSEWHERE,
     FRAMEWORKS,
-    LAUNCHES,
     SHARED,
     TAKE_DEVICES,
-    TRAINS,
     ProjectFact,
 )
 from hpushim.matrix import load
@@ -66,13 +64,17 @@ def _declared(data: bytes) -> list[bytes]:
     return [each for each in found if b"store_" not in each and b"is_flag" not in each]
 
 
+def _options(declared: bytes) -> list[bytes]:
+    """The options of a declaration, as they are read: ``where`` for ``--where``."""
+    return [option.lstrip(b"-").replace(b"-", b"_") for option in _OPTION.findall(declared)]
+
+
 def _device_options(data: bytes) -> Iterable[bytes]:
     """The options, without their dashes, that are declared with a CUDA device beside another one, or with an indexed one."""
     for declared in _declared(data):
         indices = _DEVICE.findall(declared)
         if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
-            for option in _OPTION.findall(declared):
-                yield option.lstrip(b"-").replace(b"-", b"_")
+            yield from _options(declared)
 
 
 def _negative_options(data: bytes) -> Iterable[bytes]:
@@ -81,8 +83,7 @@ def _negative_options(data: bytes) -> Iterable[bytes]:
         return
     for declared in _DECLARATION.findall(data):
         if _NEGATIVE.search(declared):
-            for option in _OPTION.findall(declared):
-                yield option.lstrip(b"-").replace(b"-", b"_")
+            yield from _options(declared)
 
 
 def _option_choices(data: bytes) -> Iterable[bytes]:
@@ -90,15 +91,12 @@ def _option_choices(data: bytes) -> Iterable[bytes]:
     if b"choices" not in data:
         return
     for declared in _DECLARATION.findall(data):
-        for taken in _CHOICES.findall(declared):
-            for option in _OPTION.findall(declared):
-                name = option.lstrip(b"-").replace(b"-", b"_")
-                yield from (name + b"=" + text for text in _TEXT.findall(taken))
+        texts = [text for taken in _CHOICES.findall(declared) for text in _TEXT.findall(taken)]
+        yield from (name + b"=" + text for name in _options(declared) for text in texts)
 
 
 OPTION_CHOICES = ProjectFact("choices of options", _option_choices)
 NEGATIVE_OPTIONS = ProjectFact("options that are negative by default", _negative_options)
-#: As they are read: ``where`` for ``--where``.
 DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
 
 
@@ -148,7 +146,7 @@ _IMPORTED = lazily(rb"\n[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:py
 
 
 @lru_cache(maxsize=1)
-def _makers(data: bytes) -> Sequence[bytes]:
+def makers(data: bytes) -> Sequence[bytes]:
     imported = {*_IMPORTED.findall(data)}
     if not imported:
         return ()
@@ -163,7 +161,7 @@ def _makers(data: bytes) -> Sequence[bytes]:
 
 
 #: Of these classes, those that a file which imports their package names: ``lightning.Trainer``.
-MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
+MAKERS_NAMED = ProjectFact("classes that pick a device", makers)
 
 # -- the function of the agnostic style ----------------------------------------------------------
 
@@ -198,82 +196,6 @@ def _with_cuda(data: bytes) -> Iterable[bytes]:
 
 
 CUDA_HERE = ProjectFact(CUDA_OR_NOT, _with_cuda)
-
-# -- files that train --------------------------------------------------------------------------
-
-#: With several arguments without names it is one of a kernel: ``ops.backward(grad, x)``.
-_BACKWARD = lazily(
-    rb"\.(?:manual_)?backward\((?!(?:[^()=]|\([^()]*\)){0,200},(?:[^()=]|\([^()]*\)){0,200}[,)])"
-)
-_MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
-#: What imports modules by names that it makes.
-_LOADING = (b"import_module", b"__import__", b"iter_modules")
-_LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\biter_modules\(")
-
-
-#: A class of samples, which workers read on the CPU; what is none of theirs, and what they would have to do to use a device.
-_SAMPLES = lazily(rb"\nclass[ \t]+\w+\([^)]*Dataset\b")
-_NETWORK = lazily(rb"\bnn\.Module\b|\.(?:cuda|xpu|npu)\(|\.to\([^)\n]*dev|[\"']cuda")
-
-
-def _trains(data: bytes) -> Iterable[bytes]:
-    if b"Dataset" in data and _SAMPLES.search(data):
-        yield b"samples"
-    if _NETWORK.search(data):
-        yield b"computes"
-    if (b"backward(" in data and _BACKWARD.search(data)) or any(
-        maker.startswith((b"lightning", b"transformers")) for maker in _makers(data)
-    ):
-        yield b"trains"
-    if b"__name__" in data and _MAIN.search(data):
-        yield b"program"
-    if any(word in data for word in _LOADING) and _LOADS.search(data):
-        yield b"loads"
-
-
-TRAINS_HERE = ProjectFact(TRAINS, _trains, kinds=("python", "notebook"))
-
-# -- commands that start programs ----------------------------------------------------------------
-
-#: What starts a program of the project.
-LAUNCHERS = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray"
-_JOINED = lazily(rb"\\\r?\n")
-#: The words of a command behind what starts a program: ``torchrun``, ``$PYTHON``, ``CUDA_VISIBLE_DEVICES=0 python``.
-_STARTS = lazily(
-    rb"(?:^|[\s`(;&|\"'>]|=[ \t]*)(?:(?:%s|bash|sh|\$\{?\w+\}?)[ \t]+|(?=\./))([^\n`;|&#]*)"
-    % LAUNCHERS.encode()
-)
-_STARTED = lazily(rb"(?:^|[\s\"'/])((?:\.{0,2}/)?[\w./-]+\.(?:py|sh))(?![\w/])")
-_AS_MODULE = lazily(rb"(?:^|\s)-m[ \t]+([A-Za-z_][\w.]*)")
-#: ``fairseq-train``, also behind ``which``.
-_PACKAGED = lazily(rb"(?:^|[\s(`])(\w+-train)(?=[\s)`\\])")
-#: What lists the commands that a package installs.
-_INSTALLS = (b"console_scripts", b"[project.scripts]", b"[tool.poetry.scripts]")
-#: An entry point: ``name = "package.module:function"``.
-_ENTRY = lazily(rb"[\w-]+[ \t]*=[ \t]*[\"']?([A-Za-z_][\w.]*):[A-Za-z_]\w*")
-
-
-def _launched(data: bytes) -> Iterable[bytes]:
-    found: list[bytes] = []
-    text = _JOINED.sub(b" ", data)
-    if any(word in data for word in _INSTALLS):
-        found += (name.replace(b".", b"/") for name in _ENTRY.findall(text))
-    for words in _STARTS.findall(text):
-        if named := _STARTED.search(words):
-            found.append(named[1])
-        elif modules := _AS_MODULE.findall(words):
-            found.append(modules[-1].replace(b".", b"/"))
-    if b"-train" in data:
-        found += _PACKAGED.findall(text)
-    yield from (b"%04d %s" % (place, name) for place, name in enumerate(dict.fromkeys(found)))
-
-
-def _installed(data: bytes) -> Iterable[bytes]:
-    return _launched(data) if any(word in data for word in _INSTALLS) else ()
-
-
-LAUNCHED = ProjectFact(LAUNCHES, _launched, kinds=("markdown", "shell", "makefile", "toml", "ini"))
-INSTALLED = ProjectFact(LAUNCHES, _installed)
 
 # -- switches of the command line ------------------------------------------------------------------
 
@@ -386,7 +308,7 @@ _KERNEL = lazily(
     rb"@(?:triton|numba\.cuda|cuda)\.jit\b|\btorch\.ops\.(?!aten\b|prim|torchvision\b|_?c10d|_C\b|higher_order\b|load_library|hpu\b)\w+\.\w+"
 )
 #: A definition at the left margin with its decorators, up to the next line there.
-_BLOCK = lazily(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#][^\n]*|(?=\n)))*)")  # fmt: skip
+BLOCK = lazily(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#][^\n]*|(?=\n)))*)")  # fmt: skip
 _NAME = lazily(rb"\w+")
 #: What works on Gaudi in part, or without its kernels, is none.
 _NVIDIA_ONLY = [
@@ -430,7 +352,7 @@ def _calls_at_once(body: bytes) -> set[bytes]:
 
 def _of_packages(data: bytes) -> set[bytes]:
     """What a file imports from such packages and gives no other meaning, as where an import fails: ``xops``, ``flash_attn_func``."""
-    outside = _COMMENT.sub(b"", _BLOCK.sub(b"\n", data))
+    outside = _COMMENT.sub(b"", BLOCK.sub(b"\n", data))
     names: set[bytes] = set()
     for package, module, several in _IMPORTS.findall(outside):
         parts = several.strip(b"()").split(b",") if several else [module or package]
@@ -444,7 +366,7 @@ def _kernel_users(data: bytes) -> Iterable[bytes]:
     local = _LOCAL.search(data)
     if not local and not any(part in data for part in (b"triton.jit", b"cuda.jit", b"torch.ops.")):
         return ()
-    blocks = [(found[2], found[1], found[0]) for found in _BLOCK.finditer(data)]
+    blocks = [(found[2], found[1], found[0]) for found in BLOCK.finditer(data)]
     found = {name for name, text, whole in blocks if _KERNEL.search(text) or (local and not _METHOD.search(whole) and _needs_nvidia(whole))}  # fmt: skip
     words = {name: {*_NAME.findall(text)} for name, text, _ in blocks}
     while more := {name for name in words.keys() - found if words[name] & found}:
@@ -458,7 +380,7 @@ def _package_users(data: bytes) -> Iterable[bytes]:
     found |= {name.encode() for name in FAISS} if b"faiss." in data else set()
     if not found:
         return ()
-    calls = {found[2]: _calls_at_once(found[0]) for found in _BLOCK.finditer(data) if not _METHOD.search(found[0])}  # fmt: skip
+    calls = {found[2]: _calls_at_once(found[0]) for found in BLOCK.finditer(data) if not _METHOD.search(found[0])}  # fmt: skip
     while more := {name for name in calls.keys() - found if calls[name] & found}:
         found |= more
     return sorted(name for name in found if b"." not in name)
@@ -506,7 +428,7 @@ def _flags_of(function: ast.FunctionDef | ast.AsyncFunctionDef, users: set[str],
 
 def _nvidia_methods(data: bytes) -> Iterable[bytes]:
     """``Model.load_engine`` for a method that imports a package which NVIDIA's hardware alone runs."""
-    for block in _BLOCK.finditer(data) if _LOCAL.search(data) else ():
+    for block in BLOCK.finditer(data) if _LOCAL.search(data) else ():
         defined = [*_METHOD.finditer(block[0])]
         for number, method in enumerate(defined):
             end = defined[number + 1].start() if number + 1 < len(defined) else len(block[0])
@@ -520,86 +442,6 @@ PACKAGE_USERS = ProjectFact(
 )
 PACKAGE_FLAGS = ProjectFact("parameters that choose a package for NVIDIA GPUs", _flags)
 NVIDIA_METHODS = ProjectFact("methods that need a package for NVIDIA GPUs", _nvidia_methods)
-
-# -- what runs in a training step ----------------------------------------------------------------
-
-#: The owner of what is called where a backward pass runs.
-STEP = "*"
-_CALL = lazily(rb"\b([\w.]{1,100})\(")
-_DEFINED = lazily(rb"\n[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")
-_MODULE = lazily(rb"\nimport[ \t]+(?!torch\b|numpy\b)[\w.]*?(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?=[\r\n#])")  # fmt: skip
-_TAKEN_FROM = lazily(rb"\n[ \t]*from[ \t]+(?!torch\b)[\w.]+[ \t]+import[ \t]*(\([^()]*\)|[^\n]*)")
-_TAKEN_AS = lazily(rb"\b(\w+)(?:[ \t]+as[ \t]+(\w+))?")
-#: The same, in the loop around it, in each iteration.
-LOOP = "**"
-_LOOP = lazily(rb"\n([ \t]*)(?:for|while)\b")
-#: What runs once in so many steps.
-_SELDOM = lazily(
-    rb"\n([ \t]*)if\b[^\n]*[\w)\]][ \t]*%[ \t]*[\w(][^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
-)
-#: What runs where an object is made.
-_MAKES = (b"__init__", b"__post_init__")
-
-
-def _step_calls(data: bytes) -> Iterable[bytes]:
-    """``Net>loss`` for a method of ``Net`` that calls a function of the project, ``loss>spectrum`` for a function that does, and
-    ``*>loss`` where a backward pass runs beside or in what calls it, ``**>loss`` where that is in each iteration. What makes an object
-    runs once.
-    """
-    if b"torch" not in data:
-        return set()
-    taken = [each for line in _TAKEN_FROM.findall(data) for each in _TAKEN_AS.findall(line)]
-    names = {alias or name: name for name, alias in taken}
-    modules = {*names} | {alias or name for name, alias in _MODULE.findall(data)}
-    blocks = [(found[2], found[0]) for found in _BLOCK.finditer(data)]
-    names |= {name: name for name, _ in blocks}
-    known: set[bytes] = set()
-    for owner, text in [*blocks, (b"", _BLOCK.sub(b"\n", data))]:
-        bodies = _bodies(text) if owner else {b"": text}
-        calls = {name: {call.rpartition(b".")[::2] for call in _CALL.findall(body)} for name, body in bodies.items() if name not in _MAKES}  # fmt: skip
-        steps = {name for name in calls if _BACKWARD.search(bodies[name])}
-        while more := {called for name in steps for _, called in calls[name]} & calls.keys() - steps:  # fmt: skip
-            steps |= more
-        looped: set[tuple[bytes, bytes]] = set()
-        new = [name for name in calls if _BACKWARD.search(bodies[name])]
-        inner = {name: _repeated(bodies[name]) for name in new}
-        for name in new:  # grows
-            made = {call.rpartition(b".")[::2] for call in _CALL.findall(inner.get(name, _SELDOM.sub(b"\n", bodies[name])))}  # fmt: skip
-            new += {called for before, called in made if before in (b"", b"self")} & calls.keys() - {*new}  # fmt: skip
-            looped |= made
-        for front, made in [*((STEP.encode() if name in steps else owner, calls[name]) for name in calls), (LOOP.encode(), looped)]:  # fmt: skip
-            if front and not owner.lower().startswith(b"test"):
-                known |= {
-                    front + b">" + names.get(called, called)
-                    for before, called in made
-                    if (before.rpartition(b".")[2] in modules if before else called in names)
-                }
-    return known
-
-
-def _repeated(body: bytes) -> bytes:
-    """Of a function the loop around its backward pass, without what runs once in so many steps; all of it where there is none."""
-    at = _BACKWARD.search(body)
-    start = body.rfind(b"\n", 0, at.start()) if at else 0
-    depth = len(body[start + 1 :]) - len(body[start + 1 :].lstrip(b" \t"))
-    loops = [found for found in _LOOP.finditer(body, 0, max(start, 0)) if len(found[1]) < depth]
-    if loops and not re.search(
-        rb"\n[ \t]{0,%d}[^\s#]" % len(loops[-1][1]), body[loops[-1].end() : start + 1]
-    ):
-        ends = re.search(rb"\n[ \t]{0,%d}[^\s#)\]}]" % len(loops[-1][1]), body[start + 1 :])
-        body = body[loops[-1].start() : start + 1 + ends.start() if ends else len(body)]
-    return _SELDOM.sub(b"\n", body)
-
-
-def _bodies(text: bytes) -> dict[bytes, bytes]:
-    """The functions of a definition, each with its text up to the next."""
-    starts = [*_DEFINED.finditer(text)]
-    ends = [found.start() for found in starts[1:]] + [len(text)]
-    return {found[1]: text[found.end() : end] for found, end in zip(starts, ends, strict=False)}
-
-
-#: Which functions of the project its classes and functions call, and what is called where one trains.
-STEP_CALLS = ProjectFact("functions that steps may call", _step_calls)
 
 # -- casts to float16 -----------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ class RowRule(Rule):
                     code=row.rule,
                     severity=SEVERITY[verdict.status],
                     strength=Strength.FIRM,  # it is about the argument, whoever claims the call
-                    # A library with devices of its own gives what is told no other meaning.
+                    # What goes to a library with devices of its own has no other meaning, so nothing else is reported.
                     claims=(argument.value,) if foreign(module, call.func) else (),
                 )
 

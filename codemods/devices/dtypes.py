@@ -12,7 +12,7 @@ from ..analysis.float16_uses import asks
 from ..analysis.kinds import is_in_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.project_facts import STEP_CALLS
+from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, known, sentence
 from ..values.tensors import is_tensor, lies_on_host
 from ..values.training import serves_step

@@ -11,7 +11,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
-from ..analysis.project_facts import STEP_CALLS
+from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..values.tensors import is_other, is_tensor, makes_on_host, stays_on_host
 from ..values.training import (

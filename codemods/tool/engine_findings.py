@@ -5,13 +5,9 @@ from __future__ import annotations
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules.rule import Rule, Wants
 
-from ..analysis.project_facts import (
-    COMMAND_OPTIONS,
-    FRAMEWORKS_USED,
-    INSTALLED,
-    LAUNCHED,
-    TRAINS_HERE,
-)
+from ..analysis.launches import INSTALLED, LAUNCHED
+from ..analysis.project_facts import COMMAND_OPTIONS, FRAMEWORKS_USED
+from ..analysis.training_facts import TRAINS_HERE
 
 
 class EngineFindings(Rule):

@@ -7,6 +7,7 @@ import ast
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.places import TRIES
+from hpushim.pycode.stores import assigned, last_store
 from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop, loader_moves, loops, moved
@@ -58,25 +59,15 @@ class LeftBehind:
             for call in module.index.calls(name):
                 if call not in told and not _is_another(module, call.func, statements):
                     given = [*call.args, *(keyword.value for keyword in call.keywords)]
-                    made: list[ast.expr] = [part for part in given if isinstance(part, ast.Name) and _is_host_made(module, call, part)]  # fmt: skip
+                    made: list[ast.expr] = [part for part in given if isinstance(part, ast.Name) and _is_host_made(module, part)]  # fmt: skip
                     if made:
                         self.made.append((call, made))
 
 
-def _is_host_made(module: Module, call: ast.Call, name: ast.Name) -> bool:
+def _is_host_made(module: Module, name: ast.Name) -> bool:
     """Has the last statement before the call that gives the name its value made a tensor, and named no device for it?"""
-    below: ast.stmt = module.statement(call)
-    while True:
-        for earlier in reversed(
-            [each for each in module.block(below) if each.lineno < below.lineno]
-        ):
-            if any(isinstance(part, ast.Name) and part.id == name.id and not isinstance(part.ctx, ast.Load) for part in walk(earlier)):  # fmt: skip
-                alone = isinstance(earlier, ast.Assign) and [word(each) for each in earlier.targets] == [name.id]  # fmt: skip
-                return alone and makes_on_host(module, earlier.value)  # type: ignore[attr-defined]
-        above = module.parent(below)
-        if not isinstance(above, (ast.With, ast.AsyncWith, ast.If, *TRIES)):
-            return False
-        below = above
+    value = assigned(last_store(module, name, (ast.With, ast.AsyncWith, ast.If, *TRIES)), name)
+    return value is not None and makes_on_host(module, value)
 
 
 def _cut_by_project(module: Module, loop: Loop) -> bool:

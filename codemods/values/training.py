@@ -20,7 +20,8 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
 from ..analysis.names import calls_like, word
-from ..analysis.project_facts import LOOP, SCALERS, STEP, STEP_CALLS
+from ..analysis.project_facts import SCALERS
+from ..analysis.training_facts import LOOP, STEP, STEP_CALLS
 
 # -- what a value is ------------------------------------------------------------------------
 

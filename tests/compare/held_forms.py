@@ -33,7 +33,7 @@ _FILLINGS = {
         True,
     ),
 }
-#: One is what a function returns, the other holds CUDA's text; the second word says whether a table is asked.
+#: One is what a function returns, the other holds CUDA's text; the second word says whether the place looks something up in a table.
 _FORMS = {
     "equal": ("made(x) == {}", False),
     "equal reversed": ("{} == made(x)", False),

@@ -1,6 +1,6 @@
 """What was found before: a cached answer equals a new one, whatever was changed, damaged or written at the same time.
 
-Two stores are asked: ``.whole`` for a project in which nothing changed, ``.found`` for each file of one in which something did.
+Two stores hold answers: ``.whole`` for a project in which nothing changed, ``.found`` for each file of one in which something did.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _moved(root: Path, chance: random.Random) -> None:
         os.utime(file, (1, 1))
 
 
-#: With which words it is asked in turn: each has answers of its own.
+#: The options of each run in turn: each set has answers of its own.
 ASKED: list[dict[str, Any]] = [{}, {"select": ["HPU1"]}, {"ignore": ["HPU1"]}, {"exclude": ["o*.py"]}, {"propose": True}]  # fmt: skip
 
 

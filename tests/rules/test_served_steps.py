@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from crossed import crossed
 
-from hpushim.codemods.analysis.project_facts import STEP_CALLS
+from hpushim.codemods.analysis.training_facts import STEP_CALLS
 from hpushim.dependencies import Places
 from hpushim.dependencies.project import of_project
 from hpushim.engine.project import analyse

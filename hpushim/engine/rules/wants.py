@@ -18,7 +18,7 @@ class ProjectFact(msgspec.Struct, frozen=True):
     name: str
     #: The names in the bytes of one file, with a newline before them. It is called for each file, so it should look for one word first.
     find: Callable[[bytes], Iterable[bytes]]
-    #: The kinds of file that are asked, as they are written.
+    #: The kinds of file that it is collected from, as they are written.
     kinds: tuple[Kind, ...] = ("python",)
     #: Whether a file that has any of the names says something of the files that it imports and of those that import it:
     #: ``module.project.reaches(fact.name, module.path)``.

@@ -1,0 +1,125 @@
+"""What rules ask of a whole project about its training: which files train, and what runs in each step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hpushim.engine.rules.wants import TRAINS, ProjectFact
+from hpushim.patterns import lazily
+
+from .project_facts import BLOCK, makers
+
+# -- files that train --------------------------------------------------------------------------
+
+#: With several arguments without names it is one of a kernel: ``ops.backward(grad, x)``.
+_BACKWARD = lazily(
+    rb"\.(?:manual_)?backward\((?!(?:[^()=]|\([^()]*\)){0,200},(?:[^()=]|\([^()]*\)){0,200}[,)])"
+)
+_MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
+#: What imports modules by names that it makes.
+_LOADING = (b"import_module", b"__import__", b"iter_modules")
+_LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\biter_modules\(")
+
+
+#: A class of samples, which workers read on the CPU; what is none of theirs, and what they would have to do to use a device.
+_SAMPLES = lazily(rb"\nclass[ \t]+\w+\([^)]*Dataset\b")
+_NETWORK = lazily(rb"\bnn\.Module\b|\.(?:cuda|xpu|npu)\(|\.to\([^)\n]*dev|[\"']cuda")
+
+
+def _trains(data: bytes) -> Iterable[bytes]:
+    if b"Dataset" in data and _SAMPLES.search(data):
+        yield b"samples"
+    if _NETWORK.search(data):
+        yield b"computes"
+    if (b"backward(" in data and _BACKWARD.search(data)) or any(
+        maker.startswith((b"lightning", b"transformers")) for maker in makers(data)
+    ):
+        yield b"trains"
+    if b"__name__" in data and _MAIN.search(data):
+        yield b"program"
+    if any(word in data for word in _LOADING) and _LOADS.search(data):
+        yield b"loads"
+
+
+TRAINS_HERE = ProjectFact(TRAINS, _trains, kinds=("python", "notebook"))
+
+# -- what runs in a training step ----------------------------------------------------------------
+
+#: The owner of what is called where a backward pass runs.
+STEP = "*"
+_CALL = lazily(rb"\b([\w.]{1,100})\(")
+_DEFINED = lazily(rb"\n[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")
+_MODULE = lazily(rb"\nimport[ \t]+(?!torch\b|numpy\b)[\w.]*?(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?=[\r\n#])")  # fmt: skip
+_TAKEN_FROM = lazily(rb"\n[ \t]*from[ \t]+(?!torch\b)[\w.]+[ \t]+import[ \t]*(\([^()]*\)|[^\n]*)")
+_TAKEN_AS = lazily(rb"\b(\w+)(?:[ \t]+as[ \t]+(\w+))?")
+#: The same, in the loop around it, in each iteration.
+LOOP = "**"
+_LOOP = lazily(rb"\n([ \t]*)(?:for|while)\b")
+#: What runs once in so many steps.
+_SELDOM = lazily(
+    rb"\n([ \t]*)if\b[^\n]*[\w)\]][ \t]*%[ \t]*[\w(][^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
+)
+#: What runs where an object is made.
+_MAKES = (b"__init__", b"__post_init__")
+
+
+def _step_calls(data: bytes) -> Iterable[bytes]:
+    """``Net>loss`` for a method of ``Net`` that calls a function of the project, ``loss>spectrum`` for a function that does, and
+    ``*>loss`` where a backward pass runs beside or in what calls it, ``**>loss`` where that is in each iteration. What makes an object
+    runs once.
+    """
+    if b"torch" not in data:
+        return set()
+    taken = [each for line in _TAKEN_FROM.findall(data) for each in _TAKEN_AS.findall(line)]
+    names = {alias or name: name for name, alias in taken}
+    modules = {*names} | {alias or name for name, alias in _MODULE.findall(data)}
+    blocks = [(found[2], found[0]) for found in BLOCK.finditer(data)]
+    names |= {name: name for name, _ in blocks}
+    known: set[bytes] = set()
+    for owner, text in [*blocks, (b"", BLOCK.sub(b"\n", data))]:
+        bodies = _bodies(text) if owner else {b"": text}
+        calls = {name: {call.rpartition(b".")[::2] for call in _CALL.findall(body)} for name, body in bodies.items() if name not in _MAKES}  # fmt: skip
+        steps = {name for name in calls if _BACKWARD.search(bodies[name])}
+        while more := {called for name in steps for _, called in calls[name]} & calls.keys() - steps:  # fmt: skip
+            steps |= more
+        looped: set[tuple[bytes, bytes]] = set()
+        new = [name for name in calls if _BACKWARD.search(bodies[name])]
+        inner = {name: _repeated(bodies[name]) for name in new}
+        for name in new:  # grows
+            made = {call.rpartition(b".")[::2] for call in _CALL.findall(inner.get(name, _SELDOM.sub(b"\n", bodies[name])))}  # fmt: skip
+            new += {called for before, called in made if before in (b"", b"self")} & calls.keys() - {*new}  # fmt: skip
+            looped |= made
+        for front, made in [*((STEP.encode() if name in steps else owner, calls[name]) for name in calls), (LOOP.encode(), looped)]:  # fmt: skip
+            if front and not owner.lower().startswith(b"test"):
+                known |= {
+                    front + b">" + names.get(called, called)
+                    for before, called in made
+                    if (before.rpartition(b".")[2] in modules if before else called in names)
+                }
+    return known
+
+
+def _repeated(body: bytes) -> bytes:
+    """Of a function the loop around its backward pass, without what runs once in so many steps; all of it where there is none."""
+    at = _BACKWARD.search(body)
+    start = body.rfind(b"\n", 0, at.start()) if at else 0
+    depth = len(body[start + 1 :]) - len(body[start + 1 :].lstrip(b" \t"))
+    loops = [found for found in _LOOP.finditer(body, 0, max(start, 0)) if len(found[1]) < depth]
+    if loops and not re.search(
+        rb"\n[ \t]{0,%d}[^\s#]" % len(loops[-1][1]), body[loops[-1].end() : start + 1]
+    ):
+        ends = re.search(rb"\n[ \t]{0,%d}[^\s#)\]}]" % len(loops[-1][1]), body[start + 1 :])
+        body = body[loops[-1].start() : start + 1 + ends.start() if ends else len(body)]
+    return _SELDOM.sub(b"\n", body)
+
+
+def _bodies(text: bytes) -> dict[bytes, bytes]:
+    """The functions of a definition, each with its text up to the next."""
+    starts = [*_DEFINED.finditer(text)]
+    ends = [found.start() for found in starts[1:]] + [len(text)]
+    return {found[1]: text[found.end() : end] for found, end in zip(starts, ends, strict=False)}
+
+
+#: Which functions of the project its classes and functions call, and what is called where one trains.
+STEP_CALLS = ProjectFact("functions that steps may call", _step_calls)
