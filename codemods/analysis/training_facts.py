@@ -1,4 +1,4 @@
-"""What rules ask of a whole project about its training: which files train, and what runs in each step."""
+"""What the files of a project say about its training: which of them train, and what runs in each step."""
 
 from __future__ import annotations
 

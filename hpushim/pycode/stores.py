@@ -24,7 +24,7 @@ def assigned(statement: ast.stmt | None, variable: ast.expr) -> ast.expr | None:
 def last_store(source: Source, variable: ast.Name, through: tuple[type, ...]) -> ast.stmt | None:
     """The last statement before, in the same block or those around it, that gives the variable a value.
 
-    ``through``: the statements around it whose blocks run where they stand.
+    ``through``: the statements around it whose blocks run at once.
     """
     below: ast.AST | None = source.statement(variable)
     while isinstance(below, ast.stmt):
