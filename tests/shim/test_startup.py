@@ -225,7 +225,7 @@ def test_a_bare_python_is_armed_and_told_where_it_compares(project: Run) -> None
 @pytest.mark.slow
 def test_off_is_said_once(project: Run) -> None:
     project(python("launcher.py", "-c", "import torch"), HPUSHIM="auto")
-    assert project.lines("off: neither a CUDA device") == 1, project.said
+    assert project.lines("off: this machine has neither a CUDA device") == 1, project.said
 
 
 def test_the_environments_own_sitecustomize_still_runs(project: Run, tmp_path: Path) -> None:
