@@ -224,7 +224,7 @@ class Flow(Circular):
                     elif node is right:
                         yield At(left, way[1:] if inside else way)
             case ast.Subscript() if node is parent.slice:
-                yield At(parent.value, (Part.ITEM,))
+                yield At(parent.value, (Part.KEY,))
             case ast.Subscript() if way[:1] == (Part.KEY,):
                 yield At(parent.slice, way[1:])
             case ast.MatchValue():
@@ -256,7 +256,7 @@ class Flow(Circular):
             if name in TESTS:
                 yield At(call.func.value)
             if name in LOOK_UP or name in _COUNTED or name in SET_METHODS:
-                yield At(call.func.value, (Part.ITEM,))
+                yield At(call.func.value, (Part.KEY if name in LOOK_UP else Part.ITEM,))
         if name in PAIRS or name in SEARCHES:
             yield from (At(arg) for arg in call.args if arg is not node)
         cut = self.module.parent(self.module.parent(call) or call) if name == "len" else None
@@ -277,8 +277,8 @@ class Flow(Circular):
         if isinstance(node, Cell):
             return self._named(node, at)
         parent = self.module.parent(node)
-        if any(isinstance(step, str) for step in at.way) and not isinstance(parent, ast.Dict):
-            return None  # an entry of a table: what is done with the table says nothing of it
+        if any(isinstance(step, str) or step is Part.KEY for step in at.way) and not isinstance(parent, ast.Dict):  # fmt: skip
+            return None  # an entry or a key of a table: what is done with the table says nothing of it
         if not at.way and parent is not None and is_type_of_text(self.module, node):
             return Evidence(Role.BRANCH, parent)
         match parent:

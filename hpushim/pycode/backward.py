@@ -88,7 +88,7 @@ class Backward(Cells):
                     yield edge_to("item", node.elt, way[1:])
             case ast.DictComp():
                 if way:
-                    yield edge_to("item", node.key if way[0] is _ITEM else node.value, way[1:])
+                    yield edge_to("item", node.key if way[0] in (_ITEM, _KEY) else node.value, way[1:])
             case ast.Call():
                 yield from self._of_call(node, way)
             case ast.arg():
@@ -156,7 +156,7 @@ class Backward(Cells):
         else:
             found = [put for key, puts in written.items() if isinstance(key, Part) or cell.kind != "written" for put in puts]  # fmt: skip
         for inner, put in found:
-            if all(map(meets, inner, way)):
+            if all(map(meets, inner, way)) and not (step is _KEY and inner[0] is _ITEM):
                 yield edge_to("assigned", put.node, put.way, way[len(inner) :])
 
     def _of_attribute(self, node: ast.Attribute, way: Way) -> Iterator[Edge | None]:
@@ -174,7 +174,7 @@ class Backward(Cells):
         if isinstance(step, int) and not spread:
             if -len(node.elts) <= step < len(node.elts):
                 yield edge_to("item", node.elts[step], rest)
-        elif not isinstance(step, str):
+        elif not isinstance(step, str) and step is not _KEY:
             for each in node.elts:
                 if isinstance(each, ast.Starred):
                     yield edge_to("item", each.value, (_ITEM,), rest)
@@ -185,7 +185,7 @@ class Backward(Cells):
         if not way:
             return
         step, rest = way[0], way[1:]
-        if step is _ITEM:
+        if step in (_ITEM, _KEY):
             for key in node.keys:
                 if key is not None:
                     yield edge_to("item", key, rest)
@@ -266,7 +266,7 @@ class Backward(Cells):
                     yield edge_to("item", value, way[1:])
             if first is not None and way:
                 yield edge_to("choice", first, way)
-                yield edge_to("item", first, (_ITEM, 0 if way[0] is _ITEM else 1), way[1:])
+                yield edge_to("item", first, (_ITEM, 0 if way[0] in (_ITEM, _KEY) else 1), way[1:])
         elif first is None:
             return
         elif name in CONTAINERS:
@@ -305,16 +305,18 @@ class Backward(Cells):
                 if not way:
                     return
                 way = way[1:]
-            for place, step in ((0, _ITEM), (1, _VALUE)):
+            for place, step in ((0, _KEY), (1, _VALUE)):
                 if way and meets(way[0], place):
                     yield edge_to("item", base, (step,), way[1:])
         elif name == "values" and way:
             yield edge_to("item", base, (_VALUE,), way[1:])
-        elif name in ("keys", "copy", "elements") and way:
+        elif name == "keys" and way:
+            yield edge_to("item", base, (_KEY,), way[1:])
+        elif name in ("copy", "elements") and way:
             yield edge_to("item", base, way)
-        elif name == "fromkeys" and way and way[0] is not _KEY:
-            if way[0] is _ITEM:
-                yield edge_to("item", args[0] if args else None, way)
+        elif name == "fromkeys" and way:
+            if way[0] in (_ITEM, _KEY):
+                yield edge_to("item", args[0] if args else None, (_ITEM, *way[1:]))
             elif len(args) > 1:
                 yield edge_to("item", args[1], way[1:])
         elif name == "most_common" and way[1:] and meets(way[1], 0):
@@ -431,7 +433,7 @@ class Backward(Cells):
             for keyword in call.keywords:
                 yield (*way, keyword.arg or _VALUE), At(keyword.value)
             # What a loop over a table gives are its keys, which no value of another table becomes.
-            taken = _VALUE if name == "extend" else Part.ENTRY
+            taken = (_VALUE,) if name == "extend" else (Part.ENTRY, _KEY)
             for arg in args:
-                for step in (_ITEM, taken):
+                for step in (_ITEM, *taken):
                     yield (*way, step), At(arg, (step,))

@@ -333,3 +333,51 @@ def test_a_package_with_words_of_its_own_for_devices_is_told() -> None:
     text = "import torch\nfrom rwkv.model import RWKV\n\nx = torch.ones(1).cuda()\nmodel = RWKV(model='m', strategy='cuda fp16')\n"
     done, codes = settled(text)
     assert "HPU714" in codes and "'cuda fp16'" in done
+
+
+#: How a table of settings is filled, in which some value is a device.
+FILLED = [
+    "for k, v in zip(keys, given):\n        t[k] = v",
+    "for k, v in given.items():\n        t[k] = v",
+    "for k in given.keys():\n        t[k] = given[k]",
+    "for k in keys:\n        t.setdefault(k, given[k])",
+    "t.update(given)",
+    "t |= given",
+    "t['rank'] = keys\n    t.update(vars(given))",
+]
+ASKED = ["if {0}['cuda']:\n        x = x * 2", "x = x * 2 if {0}['cuda'] else x", "if {0}.get('cuda'):\n        x = x * 2"]  # fmt: skip
+
+
+@pytest.mark.parametrize("filled", FILLED)
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("place", ["torch.ones(2, device=t['rank'])", "x.to(t['device'])", "torch.device(t['rank'])"])  # fmt: skip
+def test_a_key_is_no_device_because_some_value_is_one(filled: str, asked: str, place: str) -> None:
+    text = f"import torch\n\n\ndef f(x, keys, given):\n    t = {{}}\n    {filled}\n    {asked.format('t')}\n    x = x.cuda()\n    return {place}\n"
+    done, codes = settled(text)
+    assert asked.format("t") in done
+    assert {"HPU125", "HPU015", "HPU010"} & {*codes}
+
+
+@pytest.mark.parametrize("filled", FILLED)
+@pytest.mark.parametrize("asked", ASKED)
+def test_nor_in_a_class_that_keeps_the_table(filled: str, asked: str) -> None:
+    text = f"import torch\n\n\nclass A:\n    def __init__(self, t, x, keys, given):\n        self.t = t\n        self.x = torch.ones(2, device=self.t['rank'])\n\n    def g(self, x):\n        {asked.format('self.t').replace('        ', '            ')}\n        return x.cuda()\n\n\ndef f(x, keys, given):\n    t = {{}}\n    {filled}\n    return A(t, x, keys, given)\n"
+    assert "['cuda']" in (done := settled(text)[0]) or ".get('cuda')" in done
+
+
+@pytest.mark.parametrize(
+    "filled",
+    [
+        "t = dict.fromkeys(['cpu', 'cuda'], 0)",
+        "t = {k: 1 for k in ('cpu', 'cuda')}",
+        "t = {}\n    for k in ['cpu', 'cuda']:\n        t[k] = 1",
+        "t = {}\n    t[torch.ones(2).device.type] = 2",
+        "t = {}\n    t.setdefault(torch.ones(2).device.type, 2)",
+        "s = {}\n    s[torch.ones(2).device.type] = 2\n    t = {}\n    t.update(s)",
+        "s = {'cpu': 0, 'cuda': 1}\n    t = {}\n    for k, v in s.items():\n        t[k] = v\n    t[x.device.type] = 2",
+    ],
+)
+@pytest.mark.parametrize("asked", ["t['cuda']", "t.get('cuda')"])
+def test_a_key_is_a_device_because_another_is_one(filled: str, asked: str) -> None:
+    text = f"import torch\n\n\ndef f(x):\n    {filled}\n    return {asked}, x.cuda()\n"
+    assert "cuda" not in settled(text)[0]
