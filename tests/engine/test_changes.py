@@ -270,6 +270,41 @@ def test_statements_go_with_what_was_there_for_them(
     assert made(m, *(Remove(m.statement(node(m, text, ast.Call))) for text in gone)) == after
 
 
+#: The tests of a chain of branches, with what shows that no other is taken where the first or second is not there.
+CHAINS = {
+    ("k == 'a'", "k == 'b'", "k == 'c'"): True,
+    ("x.kind == 1", "x.kind == 2", "x.kind == 3"): True,
+    ("k == 'a'", "k == 'a'", "k == 'a'"): False,
+    ("k == 'a'", "j == 'b'", "h == 'c'"): False,
+    ("k == 'a'", "k != 'b'", "k != 'c'"): False,
+    ("k == a", "k == b", "k == c"): False,
+    ("p", "q", "r"): False,
+    ("1 < k == 'a'", "k == 'b'", "k == 'c'"): False,
+}
+
+
+@pytest.mark.parametrize("tests", CHAINS)
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("end", ["", "else:\n    z()\n"])
+@pytest.mark.parametrize("comment", ["", "# of that\n"])
+def test_a_branch_goes_where_no_other_is_taken_for_it(tests: tuple[str, ...], place: int, end: str, comment: str) -> None:  # fmt: skip
+    words = ("if", "elif", "elif")
+    parts = [f"{word} {test}:\n    {name}()\n" for word, test, name in zip(words, tests, "abc", strict=True)]  # fmt: skip
+    parts[place] += comment
+    m = module("".join(parts) + end)
+    stays = end or comment or not CHAINS[tests]
+    parts[place] = parts[place].replace(f"{'abc'[place]}()", "pass") if stays else ""
+    wanted = "".join(parts) + end
+    gone = Remove(m.statement(node(m, f"{'abc'[place]}()", ast.Call)))
+    assert made(m, gone) == (wanted[2:] if wanted.startswith("elif") else wanted)
+
+
+def test_two_branches_that_go_leave_one_if() -> None:
+    m = module("if k == 1:\n    a()\nelif k == 2:\n    b()\nelif k == 3:\n    c()\n")
+    gone = [Remove(m.statement(node(m, text, ast.Call))) for text in ("a()", "b()")]
+    assert made(m, *gone) == "if k == 2:\n    pass\nelif k == 3:\n    c()\n"
+
+
 # -- names and imports ------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """Which lines go when statements go: with them what was there for them alone, and no block is left empty.
 
 An ``if`` without ``else`` whose body goes, and whose test only looks, goes too; so do a ``try`` whose body goes, and an ``else``
-or ``elif`` that is left empty. A comment that mentions a statement and of nothing that stays goes with it, and of two blank lines that come
+that is left empty. So does the branch of an ``if`` or ``elif`` where no branch behind it can be taken in its place. A comment that mentions a statement and of nothing that stays goes with it, and of two blank lines that come
 together one goes.
 """
 
@@ -36,6 +36,8 @@ class Removal:
     shared: list[ast.stmt] = field(default_factory=list)
     #: All that go, the ``if``s around them included.
     gone: set[ast.AST] = field(default_factory=set)
+    #: Those whose test and body go, so that the ``elif`` behind is the ``if`` now.
+    headless: set[ast.AST] = field(default_factory=set)
 
 
 def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
@@ -55,9 +57,12 @@ def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
             module.parent(statement), ast.Module
         ):
             clause = lines.clause(statement, block)
-            if clause is not None:
+            parent = module.parent(statement)
+            if clause is not None and module.parent(parent) not in result.headless:
                 if statement is block[0]:
                     result.edits.append(_taken(module, clause))
+                if isinstance(parent, ast.If) and block is parent.body:
+                    result.headless.add(parent)
                 continue
             if statement is block[-1]:
                 if is_compound(statement):
@@ -186,9 +191,11 @@ class _Lines:
         """
         module = self._module
         parent = module.parent(statement)
-        if isinstance(parent, ast.If) and block is parent.body and is_elif(module, parent):
-            if not parent.orelse or not _only_looks(parent.test):
+        if isinstance(parent, ast.If) and block is parent.body:
+            if not _only_looks(parent.test) or not _is_apart(module, parent):
                 return None
+            if not is_elif(module, parent):
+                return Span(module.start(parent), module.start(parent.orelse[0]) + len("el"))
             end = block[-1].end_lineno or block[-1].lineno
             return Span(module.line_span(parent.lineno).start, module.line_span(end).end)
         if getattr(parent, "orelse", None) is block:
@@ -240,6 +247,27 @@ class _Lines:
             return False
         span = module.line_span(line)
         return span.start < span.end and not module.source(span).strip()
+
+
+def _is_apart(module: Module, statement: ast.If) -> bool:
+    """Is there an ``elif`` behind, and is no branch behind taken where this one is: do all compare the same with something else?"""
+    asked, behind = _asked(statement.test), statement.orelse
+    line, end = statement.body[-1].end_lineno or 0, getattr(behind[0], "lineno", 0) if behind else 0
+    if asked is None or not behind or any(_line(module, n).strip() for n in range(line + 1, end)):
+        return False  # what is said of the branch behind stays with it
+    while behind:
+        other = _asked(behind[0].test) if isinstance(behind[0], ast.If) and is_elif(module, behind[0]) else None  # fmt: skip
+        if other is None or other[0] != asked[0] or other[1] == asked[1]:
+            return False
+        behind = behind[0].orelse  # type: ignore[attr-defined]
+    return True
+
+
+def _asked(test: ast.expr) -> tuple[str, object] | None:
+    """What ``kind == "a"`` compares, and with what."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and isinstance(test.comparators[-1], ast.Constant):  # fmt: skip
+        return (ast.dump(test.left), test.comparators[0].value) if len(test.ops) == 1 else None  # type: ignore[attr-defined]
+    return None
 
 
 def _end_above(parent: Any, block: Sequence[ast.stmt]) -> int:

@@ -113,6 +113,7 @@ class _Work:
         for node in plan.gone:
             self._touch(node)
             self.touched.update(walk(node))
+        self.touched.update(each.orelse[0] for each in plan.headless)  # the `elif`, which is an `if` now
         edits = list(plan.edits)
         Count.removed += len(plan.edits)
         gone = plan.gone
@@ -131,7 +132,7 @@ class _Work:
         done: set[ast.AST] = set()
         passed = set(plan.passed)
         for node in (*self._builders, *shared, *beside):
-            if node in done or (node in gone and node not in shared | passed):
+            if node in done or node in plan.headless or (node in gone and node not in shared | passed):
                 continue
             place = unit(module, node)
             done.update(place.nodes)
