@@ -32,6 +32,8 @@ _BRANCHES = ("gpu", "cuda")
 _SOURCE = re.compile(r".*\.cu(?:h|\.o)?|(?:-D)?WITH_CUDA(?:=1)?")
 #: What is before a name whose package only the build knows.
 _ANYWHERE = "*."
+#: The method of a storage that gives another process CUDA's handle of it.
+_HANDLES = "_share_cuda_"
 _LOADERS = {
     "load": "torch.utils.cpp_extension.load",
     "load_inline": "torch.utils.cpp_extension.load_inline",
@@ -96,8 +98,9 @@ def _is_nvidia(module: Module, name: str) -> bool:
 
 
 def kernel_calls(module: Module) -> Iterator[ast.expr]:
-    """What is called of an extension, and ``apply`` of a Function of this file that calls one."""
+    """What is called of an extension or of torch's code for CUDA, and ``apply`` of a Function of this file that calls one."""
     functions: set[str] = set()
+    yield from module.index.attributes(_HANDLES)
     for loader, name in _LOADERS.items():
         for made in module.index.calls(loader):
             if module.qualified(made.func) == name and _has_cuda_source(module, made):

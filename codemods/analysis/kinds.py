@@ -7,6 +7,7 @@ import re
 
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.wants import ProjectFact
+from hpushim.pycode.places import FUNCTIONS
 from hpushim.pycode.values import Values
 
 from .names import word
@@ -97,10 +98,24 @@ def is_own_move(module: Module, call: ast.Call) -> bool:
     owning = said(module, MOVERS)
     if classes:
         return all(values.calls.method(each, "cuda") or owning & base_words(module, each.name) for each in classes)  # fmt: skip
+    if _is_used_as(module, receiver, owning):
+        return True
     return any(
         isinstance(each, ast.Call)
         and any(owning & {name, *base_words(module, name)} for name in _classes(each.func))
         for each in values.origins(receiver)
+    )
+
+
+def _is_used_as(module: Module, receiver: ast.expr, owning: set[str]) -> bool:
+    """Is a method of such a class used of the same name: ``model.predict`` beside ``model.cuda()``?"""
+    shown, around = module.source(receiver), (ast.ClassDef if isinstance(receiver, ast.Attribute) else FUNCTIONS)  # fmt: skip
+    place = next((a for a in module.ancestors(receiver) if isinstance(a, around)), None)
+    return any(
+        module.source(use.value) == shown and place in module.ancestors(use)
+        for name in owning
+        if name.startswith(".")
+        for use in module.index.attributes(name[1:])
     )
 
 

@@ -15,7 +15,7 @@ from hpushim.engine.rules.wants import (
     TAKE_DEVICES,
     ProjectFact,
 )
-from hpushim.matrix import load
+from hpushim.matrix import load, signatures
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
@@ -551,12 +551,20 @@ _MOVES = lazily(rb"\n[ \t]+def[ \t]+cuda\(\s*\w*\s*,?\s*(\S)")
 
 
 def _movers(data: bytes) -> Iterable[bytes]:
-    """``Reader`` where that class defines ``cuda``."""
+    """``Reader`` where that class defines ``cuda``; ``.predict`` for what else it defines, where that is no method of torch's."""
     if b"def cuda(" not in data:
         return
-    yield from (found[1] for found in _CLASS_BODY.finditer(data) if _MOVES.search(found[0]))
+    for found in _CLASS_BODY.finditer(data):
+        if _MOVES.search(found[0]):
+            yield found[1]
+            names = {name for _, name in _METHOD.findall(found[0])}
+            yield from (b"." + name for name in names if not _is_torchs(name.decode()))
     if any(end != b")" for end in _MOVES.findall(data)):
         yield TAKES.encode()
+
+
+def _is_torchs(name: str) -> bool:
+    return any(signatures.of(f"torch.{kind}.{name}") for kind in ("Tensor", "nn.Module"))
 
 
 #: The classes with a ``cuda`` method of their own.

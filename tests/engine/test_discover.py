@@ -122,6 +122,33 @@ def test_what_is_nobodys_code_is_passed_over(tmp_path: Path) -> None:
     assert found(tmp_path, tmp_path / "third_party") == ["third_party/h.py"]
 
 
+@pytest.mark.parametrize("folder", ["third_party", "thirdparty", "vendor"])
+@pytest.mark.parametrize("at", ["", "src/"])
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("from {0}.net import Net", True),
+        ("import {0}.net as net", True),
+        ("def f():\n    from {0} import net", True),
+        ("from {0}_net import Net", False),
+        ("import other.{0}", False),
+        ("# from {0} import net", False),
+        ("from .{0} import net", False),
+    ],
+)
+def test_vendored_code_that_is_imported_is_a_part_of_the_program(tmp_path: Path, folder: str, at: str, line: str, part: bool) -> None:  # fmt: skip
+    lay(tmp_path, f"{at}{folder}/net.py", f"{at}{folder}/b/deep.py", f"{at}train.py")
+    (tmp_path / f"{at}train.py").write_text(line.format(folder) + "\n")
+    assert (f"{at}{folder}/b/deep.py" in found(tmp_path, tmp_path)) == part
+
+
+def test_vendored_code_is_imported_by_other_such_code(tmp_path: Path) -> None:
+    lay(tmp_path, "third_party/a.py", "vendor/b.py", "_vendor/c.py", "train.py")
+    (tmp_path / "train.py").write_text("import vendor.b\n")
+    (tmp_path / "vendor/b.py").write_text("import third_party.a\n")
+    assert found(tmp_path, tmp_path) == ["third_party/a.py", "train.py", "vendor/b.py"]
+
+
 @pytest.mark.parametrize("folder", ["third_party", "thirdparty", "_vendor"])
 @pytest.mark.parametrize("inner", [True, False])
 def test_vendored_code_in_a_package_is_a_part_of_it(tmp_path: Path, folder: str, inner: bool) -> None:  # fmt: skip

@@ -1,9 +1,10 @@
 """Which files of a project are looked at, and why the others are not.
 
 Files that are named are always taken. In folders: ``.gitignore`` is obeyed for what git does not track, folders that hold no
-project code (virtual environments, caches, other repositories, vendored code) are passed over, symbolic
+project code (virtual environments, caches, other repositories, vendored code that no file imports) are passed over, symbolic
 links are taken once, by what they point to. A folder or file of which a user may have thought that it was
-looked at is listed with the reason; of thousands of data files alike one line speaks. Only the first bytes of regular files are read, and nothing is waited for.
+looked at is listed with the reason; of thousands of data files alike one line speaks. Only the first bytes of regular files are read, all of
+Python's where it is to be known what they import, and nothing is waited for.
 """
 
 from __future__ import annotations
@@ -205,6 +206,10 @@ def _comments(head: bytes) -> bytes:
 _Ignores = tuple[tuple[int, Patterns], ...]
 
 
+#: A folder to list, the patterns that hold there, and whether an ignored folder is around.
+_Folder = tuple[str, _Ignores, bool]
+
+
 class _Walk:
     def __init__(self, root: Path, wanted: frozenset[Kind], exclude: Sequence[str]) -> None:
         self.root = root
@@ -254,9 +259,10 @@ class _Walk:
             return
         kernel = mounts.of_the_kernel_below(os.fspath(top))
         tracked = git.Tracked(top)
-        #: Folders to list, the patterns that hold there, and whether an ignored folder is around: then only what git tracks counts.
-        stack: list[tuple[str, _Ignores, bool]] = [(os.fspath(top), _above(top), False)]
-        while stack:
+        # Below an ignored folder only what git tracks counts.
+        stack: list[_Folder] = [(os.fspath(top), _above(top), False)]
+        copies: list[_Folder] = []
+        while stack or (stack := self._imported(copies)):
             folder, ignores, hidden = stack.pop()
             try:
                 with os.scandir(folder) as found:
@@ -285,9 +291,25 @@ class _Walk:
                     elif entry.path in kernel:
                         self.passed.append(Passed(f"{self.show(entry.path)}/", mounts.REASON))
                     elif self._enters(entry):
-                        stack.append((entry.path, ignores, ignored))
+                        (copies if _is_copy(entry) else stack).append((entry.path, ignores, ignored))
                 except OSError as error:
                     self.fail(entry.path, f"cannot be inspected: {error.strerror}")
+        reason = "code copied from another project; to check it, name the folder on the command line"
+        self.passed += [Passed(f"{self.show(path)}/", reason) for path, _, _ in copies]
+
+    def _imported(self, copies: list[_Folder]) -> list[_Folder]:
+        """Takes out of the folders with code of other projects those that a file found so far imports: they are a part of the program."""
+        named = {os.path.basename(path): path for path, _, _ in copies}  # noqa: PTH119
+        names = [re.escape(name).encode() for name in named if name.isidentifier()]
+        pattern = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(%s)\b" % b"|".join(names), re.MULTILINE)
+        used: set[str] = set()
+        for file in self.files.values() if names else ():
+            if file.kind == "python":
+                with suppress(OSError):
+                    used |= {name.decode() for name in pattern.findall(safe_files.read(file.path, _MAX_CODE_BYTES))}  # fmt: skip
+        found = [each for each in copies if os.path.basename(each[0]) in used]  # noqa: PTH119
+        copies[:] = [each for each in copies if each not in found]
+        return found
 
     def leave_results(self) -> None:
         """Takes out what a program wrote, by number alone: none of these files is opened, and one line speaks for all of a kind."""
@@ -329,19 +351,11 @@ class _Walk:
             return False
         if os.path.exists(f"{path}/pyvenv.cfg") or os.path.isdir(f"{path}/conda-meta"):  # noqa: PTH110, PTH112
             return False
-        reason = None
-        in_package = os.path.exists(f"{os.path.dirname(path)}/__init__.py")  # noqa: PTH110, PTH120
-        if name.lower() in _VENDORED and not in_package:  # a package imports it as a part of itself
-            reason = (
-                "code copied from another project; to check it, name the folder on the command line"
-            )
-        elif os.path.exists(f"{path}/.git"):  # noqa: PTH110
-            reason = (
-                "another repository (submodule); to check it, name the folder on the command line"
-            )
-        if reason:
+        if os.path.exists(f"{path}/.git"):  # noqa: PTH110
+            reason = "another repository (submodule); to check it, name the folder on the command line"  # fmt: skip
             self.passed.append(Passed(f"{self.show(path)}/", reason))
-        return reason is None
+            return False
+        return True
 
     def _file(self, entry: os.DirEntry[str]) -> None:
         path = Path(entry.path)
@@ -378,6 +392,12 @@ class _Walk:
         target = showing.quoted(showing.path(real))
         reason = f"a symbolic link to {target}, outside of the project; to check it, name it on the command line"
         self.passed.append(Passed(self.show(path), reason))
+
+
+def _is_copy(entry: os.DirEntry[str]) -> bool:
+    """Is a folder named as one for other projects' code? A package imports it as a part of itself."""
+    in_package = os.path.exists(f"{os.path.dirname(entry.path)}/__init__.py")  # noqa: PTH110, PTH120
+    return entry.name.lower() in _VENDORED and not in_package
 
 
 def _length(folder: Path | str) -> int:
