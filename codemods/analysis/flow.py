@@ -278,7 +278,9 @@ class Flow(Circular):
             return self._named(node, at)
         parent = self.module.parent(node)
         if any(isinstance(step, str) or step is Part.KEY for step in at.way) and not isinstance(parent, ast.Dict):  # fmt: skip
-            return None  # an entry or a key of a table: what is done with the table says nothing of it
+            return (
+                None  # an entry or a key of a table: what is done with the table says nothing of it
+            )
         if not at.way and parent is not None and is_type_of_text(self.module, node):
             return Evidence(Role.BRANCH, parent)
         match parent:

@@ -59,8 +59,10 @@ class Ties:
     def _with_lost_numbers(self, sites: list[Site]) -> None:
         """A text whose number ``set_device`` needs stays with the call."""
         for device in self._module.view(lost):
-            origins = self._module.view(Values).origins(device)
-            parts = {part for origin in origins for part in walk(origin)}
+            origins = self._module.view(Values).origins
+            parts = {part for origin in origins(device) for part in walk(origin)}
+            kinds = [part for part in parts if isinstance(part, (ast.Name, ast.Attribute))]
+            parts |= {part for kind in kinds for origin in origins(kind) for part in walk(origin)}
             keys: list[str] = []
             for site in (site for site in sites if site.node in parts):
                 anchors = self._keys.get(site.node) or [

@@ -109,8 +109,9 @@ def is_own_move(module: Module, call: ast.Call) -> bool:
 
 def _is_used_as(module: Module, receiver: ast.expr, owning: set[str]) -> bool:
     """Is a method of such a class used of the same name: ``model.predict`` beside ``model.cuda()``?"""
-    shown, around = module.source(receiver), (ast.ClassDef if isinstance(receiver, ast.Attribute) else FUNCTIONS)  # fmt: skip
-    place = next((a for a in module.ancestors(receiver) if isinstance(a, around)), None)
+    shown = module.source(receiver)
+    around = ast.ClassDef if isinstance(receiver, ast.Attribute) else FUNCTIONS
+    place: ast.AST = next((a for a in module.ancestors(receiver) if isinstance(a, around)), module.tree)  # fmt: skip
     return any(
         module.source(use.value) == shown and place in module.ancestors(use)
         for name in owning

@@ -114,10 +114,10 @@ def number_of(module: Module, device: ast.expr) -> ast.expr | None:
 
 def chosen_number(module: Module, device: ast.expr) -> str:
     """The number as the choice makes it that makes the device, ``rank if many else 0``, or as it is in a text given there; "" where neither is certain."""
-    parts = texts.pieces(device)
-    if parts and len(parts) == 2 and parts[0] == _CUDA and isinstance(parts[1], ast.expr):
-        whole = isinstance(parts[1], ast.Call) and word(parts[1].func) == "int"
-        return module.source(parts[1]) if whole else f"int({module.source(parts[1])})"
+    number = _behind(texts.pieces(device))
+    if number is not None:
+        whole = isinstance(number, ast.Call) and word(number.func) == "int"
+        return module.source(number) if whole else f"int({module.source(number)})"
     last = _last_store(module, device)
     value = assigned(last, device) if last is not None else device
     while value is not None and isinstance(value, ast.Call) and _is_device(module, value) and len(value.args) == 1:  # fmt: skip
@@ -163,9 +163,22 @@ def loses_number(module: Module, device: ast.expr) -> bool:
     """May the device have a number of the run's, which it loses: ``"cuda:%d" % rank``, ``torch.device("cuda", rank)``?"""
     parts = [part for origin in module.view(Values).origins(device) for part in walk(origin)]
     numbers = [argument(part, "index", 1) for part in parts if _is_device(module, part)]  # type: ignore[arg-type]
+    numbers += [_behind(texts.pieces(part)) for part in parts]
     if any(number is not None and module.constant(number) is None for number in numbers):
         return True
+    shown = module.source(device)
+    added = (each for each in numbered(module) if isinstance(each.node, ast.AugAssign))
+    if any(module.source(each.kind) == shown and module.function(each.node) is module.function(device) for each in added):  # fmt: skip
+        return True
     return any(index and not index.isdigit() for index in map(texts.index_of, parts))
+
+
+def _behind(parts: list[str | ast.expr] | None) -> ast.expr | None:
+    """The number of a text put together: ``rank`` of ``f"cuda:{rank}"``, ``f"{kind}:{rank}"``."""
+    number = parts[-1] if parts else None
+    kind = parts[:-1] if parts else []
+    named = len(kind) == 2 and isinstance(kind[0], (ast.Name, ast.Attribute)) and kind[1] == ":"
+    return number if isinstance(number, ast.expr) and (kind == [_CUDA] or named) else None
 
 
 def _is_device(module: Module, node: object) -> bool:
@@ -199,11 +212,13 @@ def _number_in(module: Module, made: ast.expr) -> ast.expr | None:
         given = argument(made, "type", 0) or argument(made, "device")
         made = made if given is None else given
     parts = texts.pieces(made)
-    if number is None and parts and len(parts) == 2 and parts[0] == _CUDA:
-        number = parts[1]
+    number = _behind(parts) if number is None else number
     if isinstance(number, ast.Call) and word(number.func) == "str" and len(number.args) == 1:
         number = number.args[0]
-    if not isinstance(number, (ast.Name, ast.Attribute)) or not parts or parts[0] not in (_CUDA, _CUDA[:-1]):  # fmt: skip
+    named = isinstance(made, (ast.Name, ast.Attribute)) or (
+        parts and isinstance(parts[0], ast.expr)
+    )
+    if not isinstance(number, (ast.Name, ast.Attribute)) or not (named or (parts and parts[0] in (_CUDA, _CUDA[:-1]))):  # fmt: skip
         return None
     names = [part for part in walk(number) if isinstance(part, ast.Name)]
     return number if all(len(module.bindings(name)) == 1 for name in names) else None

@@ -467,6 +467,16 @@ _WITHIN = lazily(rb"\[[^\[\]]*\]|\([^()]*\)|#[^\n]*")
 _PARAMETER = lazily(rb"\s*(?:device|dev)\s*(?:[:=].*)?", re.S)
 
 
+def _is_read(data: bytes, function: re.Match[bytes], parameter: bytes) -> bool:
+    """Does a function do more with a parameter than hand it on to itself?"""
+    end = data.find(b"\n", function.end())
+    deeper = function.start() - data.rfind(b"\n", 0, function.start())
+    inside = re.compile(rb"(?:\n(?:[ \t]{%d}[^\n]*|[ \t]*(?=\n)))*" % deeper).match(data, end)
+    body = data[function.end() : inside.end() if inside else end]
+    own = rb"\b%s\((?:[^()]|\([^()]*\))*\)" % function[1]
+    return parameter in re.sub(own, b"", body)
+
+
 def _device_parameters(data: bytes) -> Iterable[bytes]:
     """``move:1`` for ``def move(batch, device)``: the function, and the place of its device among what it is given; for ``__init__`` the class."""
     if b"device" not in data:
@@ -482,7 +492,7 @@ def _device_parameters(data: bytes) -> Iterable[bytes]:
         if names[0].strip() in (b"self", b"cls"):
             names = names[1:]
         for place, written in enumerate(names):
-            if _PARAMETER.fullmatch(written):
+            if _PARAMETER.fullmatch(written) and _is_read(data, found, written.strip()[:3]):
                 name = found[1]
                 if name == b"__init__":
                     name = max((head for head in heads if head[0] < found.start()), default=(0, name))[1]  # fmt: skip
@@ -569,6 +579,17 @@ def _is_torchs(name: str) -> bool:
 
 #: The classes with a ``cuda`` method of their own.
 MOVERS = ProjectFact("classes that move themselves", _movers)
+
+_GROUP = b"init_process_group("
+
+
+def _group_makers(data: bytes) -> Iterable[bytes]:
+    if _GROUP in data:
+        yield from (found[2] for found in BLOCK.finditer(data) if _GROUP in found[0])
+
+
+#: The functions that form a process group.
+GROUP_MAKERS = ProjectFact("functions that form a process group", _group_makers)
 
 #: The classes of the project, each with the last word of a base.
 CLASSES = ProjectFact(at_hand.CLASSES, _classes)

@@ -49,5 +49,5 @@ class AnotherDevice(Rule):
         if not group.gone or group.into is None:
             return None
         together = module.view(Devices).group(group.into)
-        changes = tuple(Remove(statement) for statement in group.gone)
+        changes = tuple(Remove(statement, branch=True) for statement in group.gone)
         return Rewrite("fold it into the accelerator", "safe", changes, together, harmless=True)

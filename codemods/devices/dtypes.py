@@ -9,12 +9,12 @@ from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.matrix import load
 
 from ..analysis.float16_uses import asks
-from ..analysis.kinds import is_in_module
+from ..analysis.kinds import defines_method, is_in_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, known, sentence
-from ..values.tensors import is_tensor, lies_on_host
+from ..values.tensors import is_tensor, lies_on_host, proven
 from ..values.training import serves_step
 
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
@@ -118,7 +118,11 @@ class DeviceDtype(Rule):
         if method == "double":
             if not node.args:
                 yield from self._double(module, node, "`.double()`")
-        elif is_tensor(module, node.func.value) and module.qualified(node.func) is None:
+        elif (
+            is_tensor(module, node.func.value)
+            and module.qualified(node.func) is None
+            and (proven(module, node.func.value) or not defines_method(module, method))
+        ):
             answer = ask(module, f"{_METHOD}{method}")
             fails = answer.status == "unsupported"
             stops = fails and _is_stop(module, node.func.value)

@@ -85,7 +85,8 @@ class DeviceIds(Rule):
         names = module.possible_names(node)
         above = module.parent(node)
         if isinstance(above, ast.ClassDef) and node in above.bases and names <= DATA_PARALLEL:
-            yield self._data_parallel(module, node)
+            family = [each for each in module.index.statements(ast.ClassDef) if each is above or above.name in base_words(module, each.name)]  # fmt: skip
+            yield from [found for each in family if (found := self._scattering(module, node, each))] or [self._data_parallel(module, node)]  # fmt: skip
         call = called(module, node) or partial_of(module, node)
         if call is None:
             return
@@ -226,6 +227,16 @@ class DeviceIds(Rule):
             severity="warning",
             effort="minutes" if module.holds("DistributedDataParallel") else None,
         )
+
+    def _scattering(self, module: Module, node: ast.expr, owner: ast.ClassDef) -> Found | None:
+        """A subclass that divides the inputs in its own way, without which the model does not take them."""
+        message = (
+            f"`{owner.name}.scatter` is not called on Gaudi, where `{module.source(node)}` has no devices: the model gets "
+            "its inputs as they are. Call the model itself with one device's inputs; use DistributedDataParallel for several devices"
+        )
+        row = ask(module, DATA_PARALLEL_ROW).row
+        own = any(isinstance(s, ast.FunctionDef) and s.name == "scatter" for s in owner.body)
+        return self.finding(owner.bases[0], message, row=row, code="HPU308") if own else None
 
     def _fsdp(self, module: Module, call: ast.Call) -> Yield:
         if agnostic(module):

@@ -14,7 +14,13 @@ from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
-from ..values.tensors import is_tensor, lies_on_host, proven
+from ..values.tensors import (
+    becomes_tensor,
+    is_tensor,
+    lies_on_host,
+    may_be_on_device,
+    proven,
+)
 from ..values.training import runs_once
 
 if TYPE_CHECKING:
@@ -67,7 +73,10 @@ class DataShape(Rule):
             yield from self._topk(module, node, node.func)
         elif (
             module.qualified(node.func) is None
-            and is_tensor(module, node.func.value)
+            and (
+                is_tensor(module, node.func.value)
+                or (may_be_on_device(module, node) and becomes_tensor(module, node))
+            )
             and not runs_once(module, node)
             and not lies_on_host(module, node.func.value)
         ):

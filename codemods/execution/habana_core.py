@@ -6,18 +6,21 @@ import ast
 import re
 from pathlib import PurePath
 
-from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.changes import Change, Insert, Rewrite
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
 from ..analysis.devices import Devices
 from ..analysis.entry import is_entry
 from ..analysis.modes import loads_itself
+from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.imports import CORE, core
-from ..edits.spelling import agnostic
+from ..edits.spelling import agnostic, shared
 
 _COLLECTED = re.compile(r"test_\w+\.py|\w+_test\.py|conftest\.py")
 _FFI = "torch.utils.ffi"
+#: Other modules of distutils compare versions and copy files, in any program.
+_BUILDERS = ("setuptools", "distutils.core", "distutils.extension", "distutils.command")
 _DEVICE = re.compile(r"cuda(:\d+)?|nccl")
 
 
@@ -29,9 +32,10 @@ class HabanaCore(Rule):
 
     def on_module(self, module: Module) -> Yield:
         top = module.global_scope
-        torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
+        imports = [s for s in module.imports if _imports_torch(s)]
+        torch = [s for s in imports if module.scope(s) is top]
         if (
-            not torch
+            not imports
             or not (is_entry(module) or _is_collected(module))
             or module.holds("habana_frameworks")
         ):
@@ -45,11 +49,18 @@ class HabanaCore(Rule):
             and (is_entry(module) or _uses_devices(module))
             and not loads_itself(module)
         ):
+            name, at_top = core(module)
+            # A program that imports torch late has a reason.
+            needed = f"import {CORE} as {name}"
+            if shared(module):
+                needed = f"try:\n    {needed}\nexcept ImportError:\n    pass  # no Gaudi here"
+            late = Insert(imports[0], needed)
+            added: Change = at_top if torch else late
             yield self.finding(
-                torch[0],
+                (torch or imports)[0],
                 "the program does not import `habana_frameworks.torch.core`, which lazy mode and Gaudi "
                 "releases before 1.18 require; add the import",
-                fix=Rewrite("import Gaudi's package", "safe", (core(module)[1],)),
+                fix=Rewrite("import Gaudi's package", "safe", (added,)),
                 row=ask(module, CORE).row,
             )
 
@@ -60,8 +71,12 @@ def _is_collected(module: Module) -> bool:
 
 
 def _uses_devices(module: Module) -> bool:
-    """Does a file use more of CUDA than its name?"""
-    return bool(module.index.attributes("cuda") or module.view(Devices).sites)
+    """Does a file use more of CUDA than its name, besides where a device is known as CUDA's?"""
+    sites = module.view(Devices).sites
+    compared = {site.node for site in sites if site.role is Role.COMPARE}
+    used = [*module.index.attributes("cuda"), *(s.node for s in sites if s.node not in compared)]
+    tests = {above for node in compared for child, above in module.upwards(node) if isinstance(above, ast.If) and child is above.test}  # fmt: skip
+    return any(tests.isdisjoint(module.ancestors(node)) for node in used)
 
 
 def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:
@@ -75,9 +90,7 @@ def _builds(module: Module) -> bool:
     named = (
         s.names[0].name if isinstance(s, ast.Import) else s.module or "" for s in module.imports
     )
-    return any(
-        name == _FFI or name.partition(".")[0] in ("setuptools", "distutils") for name in named
-    )
+    return any(name == _FFI or name.startswith(_BUILDERS) for name in named)
 
 
 def _on_cuda(module: Module) -> bool:

@@ -7,13 +7,15 @@ import ast
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Replace, Rewrite
 from hpushim.engine.python.module import Module
+from hpushim.engine.rules.rule import Wants
 from hpushim.matrix import Row
 from hpushim.pycode.walk import walk
 
-from ..analysis.kinds import is_in_module
+from ..analysis.kinds import is_in_module, said
 from ..analysis.load_places import is_host
 from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
+from ..analysis.project_facts import GROUP_MAKERS
 from ..bases.row_argument import by_row
 from ..bases.row_name import RowNameRule
 from ..edits.arguments import argument
@@ -23,7 +25,8 @@ from ..values.training import runs_once
 _SCRIPT = "torch.jit.script"
 _GLOO_ONLY = "torch.distributed.monitored_barrier"
 _START = "torch.multiprocessing.set_start_method"
-_FORK = "os.fork"
+#: What starts processes of any kind.
+_PROCESSES = ("os.fork", "multiprocessing.Process", "torch.multiprocessing.Process")
 _GROUP = "torch.distributed.init_process_group"
 _LOAD = "torch.utils.cpp_extension.load"
 _PLAIN = "setuptools.Extension"
@@ -32,6 +35,8 @@ _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
 class MatrixName(RowNameRule):
     """A use of a name whose row carries one of these codes."""
+
+    wants = Wants(facts=(GROUP_MAKERS,))
 
     HPU512 = Code(
         "torchscript-or-export",
@@ -100,7 +105,7 @@ class MatrixName(RowNameRule):
             return None  # a group that it worked with on CUDA is one of gloo
         if row.name == _START and call and _starts_anew(module, argument(call, "method", 0)):
             return None
-        if module.qualified(node) == _FORK and not _starts_ranks(module):
+        if module.qualified(node) in _PROCESSES and not _starts_ranks(module, call):
             return None
         if row.rule == "HPU512" and call and call.args and (_is_on_cpu(module, call) or _loads_to_cpu(module, call)):  # fmt: skip
             return None
@@ -153,8 +158,11 @@ def _starts_anew(module: Module, method: ast.expr | None) -> bool:
     return bool(words) and all(isinstance(each, str) and each != "fork" for each in words)
 
 
-def _starts_ranks(module: Module) -> bool:
-    """Do the processes of the file form a group: each would take a device?"""
+def _starts_ranks(module: Module, call: ast.Call | None) -> bool:
+    """Do the processes of the file, or what a call starts, form a group: each would take a device?"""
+    target = argument(call, "target", 1) if call is not None else None
+    if target is not None and word(target) in said(module, GROUP_MAKERS):
+        return True
     return any(module.qualified(call.func) == _GROUP for call in module.index.calls("init_process_group"))  # fmt: skip
 
 

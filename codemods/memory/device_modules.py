@@ -6,6 +6,7 @@ import ast
 
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.matrix import load
+from hpushim.pycode.values import Values
 
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign, word
@@ -41,8 +42,8 @@ class DeviceModule(Rule):
             return
         if foreign(module, func) or defines_method(module, func.attr):
             return
-        if word(func.value) in {"cuda", *ELSEWHERE}:
-            return  # by its name a device's own
+        if word(func.value) in {"cuda", *ELSEWHERE} or _is_deepspeeds(module, func.value):
+            return  # by its name a device's own, or an object that has it for Gaudi as well
         answer = ask(module, _LACKING[func.attr])
         yield self.finding(
             func,
@@ -50,3 +51,9 @@ class DeviceModule(Rule):
             f"has no `{func.attr}`. {sentence(answer.note)}",
             row=answer.row,
         )
+
+
+def _is_deepspeeds(module: Module, node: ast.expr) -> bool:
+    """``get_accelerator()`` of DeepSpeed."""
+    made = (getattr(each, "func", None) for each in module.view(Values).origins(node))
+    return any((module.qualified(func) or "").startswith("deepspeed.") for func in made)

@@ -148,7 +148,7 @@ class Kinds(Circular):
             return Is.TENSOR if self._signature(node) and self._gives_several(node) else NOTHING
         match node:
             case Cell():
-                found = Is.LIKELY if any(map(self._is_tensors_use, node.loads)) else NOTHING
+                found = Is.LIKELY if any(map(self.is_tensors_use, node.loads)) else NOTHING
                 if self._values.sources(at):
                     return found
                 if found and _MASK_NAMES.fullmatch(node.name):
@@ -349,7 +349,7 @@ class Kinds(Circular):
 
     # -- what is done with it ---------------------------------------------------------------
 
-    def _is_tensors_use(self, node: ast.expr) -> bool:
+    def is_tensors_use(self, node: ast.expr) -> bool:
         """Is ``node`` read as a tensor alone is, or handed to a function of torch that takes a tensor?"""
         parent = self._module.parent(node)
         if isinstance(parent, ast.Attribute):
@@ -595,6 +595,17 @@ def is_model(module: Module, node: ast.expr) -> bool:
 def used_as_torch(module: Module, node: ast.expr) -> bool:
     """Is the name, or the attribute, used as only tensors and torch modules are?"""
     return isinstance(node, (ast.Name, ast.Attribute)) and module.view(Kinds).is_used(node)
+
+
+def becomes_tensor(module: Module, call: ast.Call) -> bool:
+    """Is the result of the call read as only a tensor is, in another shape maybe: ``x.nonzero().squeeze().cuda()``?"""
+    each: ast.AST | None = call
+    while isinstance(each, ast.Call):
+        if module.view(Kinds).is_tensors_use(each):
+            return True
+        method = module.parent(each)
+        each = module.parent(method) if isinstance(method, ast.Attribute) and gives_tensor(method.attr) else None  # fmt: skip
+    return False
 
 
 def becomes_torch(module: Module, call: ast.Call) -> bool:

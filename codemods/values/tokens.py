@@ -194,10 +194,12 @@ class Reasons:
 
         Or what the file stores something under and reads it by.
         """
-        texts = self._module.index.strings(str(node.value))
-        above = [(each, self._module.parent(each)) for each in texts if each.value == node.value]
-        if all(each is getattr(one, "slice", None) or each in getattr(one, "keys", ()) for each, one in above):  # fmt: skip
-            return any(isinstance(getattr(one, "ctx", None), ast.Load) for _, one in above)
+        value = getattr(node, "value", None)
+        texts = self._module.index.strings(str(value))
+        above = [(each, self._module.parent(each)) for each in texts if each.value == value]
+        keys = all(each is getattr(one, "slice", None) or each in getattr(one, "keys", ()) for each, one in above)  # fmt: skip
+        if keys and any(isinstance(getattr(one, "ctx", None), ast.Load) for _, one in above):
+            return True
         reached = [*self._values.reach(node, self._values.uses)]
         stored = [e for e in reached if e.how == "index" and isinstance(getattr(e.node, "ctx", None), ast.Store)]  # fmt: skip
         return bool(stored) and all(e.same or e in stored or e.how == "passed" for e in reached)

@@ -88,7 +88,9 @@ class Backward(Cells):
                     yield edge_to("item", node.elt, way[1:])
             case ast.DictComp():
                 if way:
-                    yield edge_to("item", node.key if way[0] in (_ITEM, _KEY) else node.value, way[1:])
+                    yield edge_to(
+                        "item", node.key if way[0] in (_ITEM, _KEY) else node.value, way[1:]
+                    )
             case ast.Call():
                 yield from self._of_call(node, way)
             case ast.arg():

@@ -381,3 +381,43 @@ def test_nor_in_a_class_that_keeps_the_table(filled: str, asked: str) -> None:
 def test_a_key_is_a_device_because_another_is_one(filled: str, asked: str) -> None:
     text = f"import torch\n\n\ndef f(x):\n    {filled}\n    return {asked}, x.cuda()\n"
     assert "cuda" not in settled(text)[0]
+
+
+#: A device put together of a variable and a number, how it reaches set_device, and what is written there; "" where it is left.
+COMPOSED = {
+    "d = f'{kind}:{rank}'": "rank",
+    "d = kind + ':' + str(rank)": "rank",
+    "d = '%s:%d' % (kind, rank)": "rank",
+    "d = torch.device(kind, rank)": "rank",
+    "d = torch.device(f'{kind}:{rank}')": "rank",
+    "d = kind\n    d += f':{rank}'": "",
+    "d = kind\n    if many:\n        d = f'{d}:{rank}'": "",
+    "d = f'{kind}:{find()}'": "",
+}
+
+
+@pytest.mark.parametrize("composed", COMPOSED)
+@pytest.mark.parametrize("device", ["'cuda'", "'cuda' if torch.cuda.is_available() else 'cpu'"])
+@pytest.mark.parametrize("after", ["return x.to(d)", "return x.cuda()"])
+def test_the_number_of_a_composed_device_reaches_set_device(composed: str, device: str, after: str) -> None:  # fmt: skip
+    text = f"import torch\n\n\ndef f(x, rank, many):\n    kind = {device}\n    {composed}\n    torch.cuda.set_device(d)\n    {after}\n"
+    done, codes = settled(text)
+    if COMPOSED[composed]:
+        assert f"torch.hpu.set_device({COMPOSED[composed]})\n" in done
+        assert "cuda" not in done
+    else:
+        assert "torch.cuda.set_device(d)" in done and f"kind = {device}" in done
+        assert "HPU110" in codes
+
+
+@pytest.mark.parametrize("put", ["c.device = f'{c.device}:{c.gpu}'", "c.device += f':{c.gpu}'", "c['device'] = f\"{c['device']}:{c.gpu}\""])  # fmt: skip
+@pytest.mark.parametrize("made", ["C(device='cuda', gpu=rank)", "SimpleNamespace(device='cuda', gpu=rank)"])  # fmt: skip
+def test_the_number_in_an_entry_is_not_lost_in_silence(put: str, made: str) -> None:
+    given = put.partition(" ")[0]
+    text = f"import torch\nfrom types import SimpleNamespace\n\n\nclass C(dict):\n    __getattr__ = dict.get\n\n\ndef f(rank):\n    c = {made}\n    {put}\n    torch.cuda.set_device({given})\n"
+    done, codes = settled(text)
+    assert "HPU110" in codes
+    left = (
+        f"torch.cuda.set_device({given})" in done or put in done
+    )  # or the device keeps its number
+    assert left or "set_device(c.gpu)" in done

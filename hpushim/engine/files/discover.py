@@ -291,17 +291,23 @@ class _Walk:
                     elif entry.path in kernel:
                         self.passed.append(Passed(f"{self.show(entry.path)}/", mounts.REASON))
                     elif self._enters(entry):
-                        (copies if _is_copy(entry) else stack).append((entry.path, ignores, ignored))
+                        (copies if _is_copy(entry) else stack).append(
+                            (entry.path, ignores, ignored)
+                        )
                 except OSError as error:
                     self.fail(entry.path, f"cannot be inspected: {error.strerror}")
-        reason = "code copied from another project; to check it, name the folder on the command line"
+        reason = (
+            "code copied from another project; to check it, name the folder on the command line"
+        )
         self.passed += [Passed(f"{self.show(path)}/", reason) for path, _, _ in copies]
 
     def _imported(self, copies: list[_Folder]) -> list[_Folder]:
         """Takes out of the folders with code of other projects those that a file found so far imports: they are a part of the program."""
         named = {os.path.basename(path): path for path, _, _ in copies}  # noqa: PTH119
         names = [re.escape(name).encode() for name in named if name.isidentifier()]
-        pattern = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(%s)\b" % b"|".join(names), re.MULTILINE)
+        pattern = re.compile(
+            rb"^[ \t]*(?:from|import)[ \t]+(%s)\b" % b"|".join(names), re.MULTILINE
+        )
         used: set[str] = set()
         for file in self.files.values() if names else ():
             if file.kind == "python":

@@ -59,6 +59,8 @@ class Remove(msgspec.Struct, frozen=True):
     """A statement, argument, decorator, item of ``with`` or element of a list goes, with its comma, line or block."""
 
     node: ast.AST
+    #: With the branch that it leaves empty, whichever branch is taken then.
+    branch: bool = False
 
 
 class Insert(msgspec.Struct, frozen=True):

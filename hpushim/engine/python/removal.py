@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +37,11 @@ class Removal:
     #: All that go, the ``if``s around them included.
     gone: set[ast.AST] = field(default_factory=set)
     #: Those whose test and body go, so that the ``elif`` behind is the ``if`` now.
-    headless: set[ast.AST] = field(default_factory=set)
+    headless: set[ast.If] = field(default_factory=set)
 
 
-def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
-    """What to do for ``statements`` to go."""
+def removal(module: Module, statements: Mapping[ast.stmt, bool]) -> Removal:
+    """What to do for ``statements`` to go, with the branches that they leave empty where that is said of them."""
     gone: set[ast.AST] = set(statements)
     _with_guards(module, gone)
     result = Removal(gone=gone)
@@ -56,9 +56,10 @@ def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
         if all(other in gone for other in block) and not isinstance(
             module.parent(statement), ast.Module
         ):
-            clause = lines.clause(statement, block)
+            clause = lines.clause(statement, block, whole=any(map(statements.get, block)))
             parent = module.parent(statement)
-            if clause is not None and module.parent(parent) not in result.headless:
+            head = module.parent(parent) if parent is not None else None
+            if clause is not None and head not in result.headless:
                 if statement is block[0]:
                     result.edits.append(_taken(module, clause))
                 if isinstance(parent, ast.If) and block is parent.body:
@@ -184,7 +185,7 @@ class _Lines:
         start = _first_line(module, first, self._last(end))
         return Span(module.line_span(start).start, module.line_span(end).end)
 
-    def clause(self, statement: ast.stmt, block: Sequence[ast.stmt]) -> Span | None:
+    def clause(self, statement: ast.stmt, block: Sequence[ast.stmt], *, whole: bool) -> Span | None:
         """The lines of an ``else``, an ``elif`` with others behind, or a ``finally`` behind handlers, that is left empty.
 
         None where the block has to stay.
@@ -192,7 +193,9 @@ class _Lines:
         module = self._module
         parent = module.parent(statement)
         if isinstance(parent, ast.If) and block is parent.body:
-            if not _only_looks(parent.test) or not _is_apart(module, parent):
+            if not (whole and parent.orelse) and not (_only_looks(parent.test) and _is_apart(module, parent)):  # fmt: skip
+                return None
+            if not is_elif(module, parent) and not is_elif(module, parent.orelse[0]):
                 return None
             if not is_elif(module, parent):
                 return Span(module.start(parent), module.start(parent.orelse[0]) + len("el"))
@@ -289,6 +292,8 @@ _KEPT = lazily(
     r"\s*(type:|noqa|fmt:|isort:|pylint|mypy|ruff|pragma|hpushim|region|endregion|%%|todo|fixme|xxx|note|hack|!|[-=#*]{3})",
     re.IGNORECASE,
 )
+#: What an editor reads of the next line alone.
+_FOR_ONE_LINE = lazily(r"\s*noinspection\b")
 _WORD = lazily(r"[A-Za-z][a-z]+|[A-Z]{2,}|[a-z]{2}\d+")
 _SHORTEST = 4
 #: Said of any code: no sign that the comment mentions this statement.
@@ -305,6 +310,8 @@ def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
     text = _comment(module, line - 1)
     if text is None or _comment(module, line - 2) is not None or _KEPT.match(text):
         return line
+    if _FOR_ONE_LINE.match(text):
+        return line - 1
     spoken = _words(text)
     if not spoken & _words(module.source(statement)):
         return line

@@ -69,7 +69,7 @@ class _Work:
         self._builders: dict[ast.AST, Builder] = {}
         self._inserts: list[Insert] = []
         self._guards: list[Guard] = []
-        self._removed: dict[ast.stmt, None] = {}
+        self._removed: dict[ast.stmt, bool] = {}
         #: Lines that part the statements of one.
         self._between: list[str] = []
         self.touched: set[ast.AST] = set()
@@ -82,7 +82,7 @@ class _Work:
             self._guards.append(change)
             self._touch(change.statement)
         elif isinstance(change, Remove) and isinstance(change.node, ast.stmt):
-            self._removed[change.node] = None
+            self._removed[change.node] = change.branch
             self._touch(change.node)
         else:
             try:
@@ -113,7 +113,9 @@ class _Work:
         for node in plan.gone:
             self._touch(node)
             self.touched.update(walk(node))
-        self.touched.update(each.orelse[0] for each in plan.headless)  # the `elif`, which is an `if` now
+        self.touched.update(
+            each.orelse[0] for each in plan.headless
+        )  # the `elif`, which is an `if` now
         edits = list(plan.edits)
         Count.removed += len(plan.edits)
         gone = plan.gone
@@ -132,7 +134,11 @@ class _Work:
         done: set[ast.AST] = set()
         passed = set(plan.passed)
         for node in (*self._builders, *shared, *beside):
-            if node in done or node in plan.headless or (node in gone and node not in shared | passed):
+            if (
+                node in done
+                or node in plan.headless
+                or (node in gone and node not in shared | passed)
+            ):
                 continue
             place = unit(module, node)
             done.update(place.nodes)
