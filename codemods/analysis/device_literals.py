@@ -36,7 +36,7 @@ from .device_texts import (
     settings_on_gaudi,
 )
 from .flow import PAIRS, SEARCHES, TESTS, Flow, is_type_text
-from .kernels import chooses_kernels, settings_beside
+from .kernels import chooses_kernels, chooses_precision, settings_beside
 from .load_places import only_loads
 from .roles import Role
 
@@ -199,6 +199,7 @@ class Finder:
             kernels = compare and (
                 chooses_kernels(module, compare, self.flow.device_like)
                 or any(map(self.flow.goes_elsewhere, (compare.left, *compare.comparators)))
+                or (spelling.agnostic(module) and chooses_precision(module, compare))
             )
             return (Role.KERNELS if kernels else Role.COMPARE), asked
         if used is None and not text.surely and self._is_label(node):

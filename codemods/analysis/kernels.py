@@ -56,6 +56,44 @@ def chooses_kernels(
     return False
 
 
+#: Words of names that are about the precision of what is computed.
+_PRECISIONS = frozenset(["fp16", "fp32", "float16", "float32", "half", "bf16"])
+#: What turns a whole condition into another value, or into a part of one.
+_CONDITIONS = (ast.BoolOp, ast.UnaryOp)
+
+
+def chooses_precision(module: Module, node: ast.AST) -> bool:
+    """Does a question for the device decide nothing but whether float16 is computed in: ``half = half and device.type == "cuda"``?
+
+    It is known to be right on CUDA alone.
+    """
+    child, above = node, module.parent(node)
+    while isinstance(above, _CONDITIONS):
+        child, above = above, module.parent(above)
+    if isinstance(above, ast.IfExp) and above.test is child:
+        return _is_of_precision(above.body)
+    if isinstance(above, ast.If) and above.test is child:
+        return not above.orelse and all(map(_sets_precision, above.body))
+    return isinstance(above, ast.stmt) and _sets_precision(above)
+
+
+def _sets_precision(statement: ast.stmt) -> bool:
+    """``use_fp16 = …``, ``model.half()``."""
+    if isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
+        return _is_of_precision(statement.target)
+    if isinstance(statement, ast.Assign) and all(map(_is_of_precision, statement.targets)):
+        return True
+    value = getattr(statement, "value", None)
+    return isinstance(statement, (ast.Assign, ast.Expr)) and _is_of_precision(value)
+
+
+def _is_of_precision(node: ast.AST | None) -> bool:
+    """Is it a name, or one of torch's dtypes, that is named for a precision, or a call of such a method which moves nothing?"""
+    if isinstance(node, ast.Call):
+        return word(node.func) == "half" and not any(word(part.func) in ("to", "cuda") for part in walk(node) if isinstance(part, ast.Call))  # fmt: skip
+    return not _PRECISIONS.isdisjoint(word(node).lower().split("_"))
+
+
 def settings_beside(
     module: Module, compare: ast.Compare, is_device: Callable[[ast.AST], bool]
 ) -> Iterator[ast.expr]:

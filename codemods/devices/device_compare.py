@@ -77,9 +77,12 @@ class DeviceCompare(Rule):
                 if asked
                 else ("is about", "since the device is compared as well")
             )
+            shown = module.source(site.owner)
             yield self.finding(
                 site.node,
-                f"`{module.source(site.owner)}` {does} code for NVIDIA hardware; it is not changed, {effect}",
+                f"`{shown}` {does} kernels, or a precision, known to be right on CUDA alone; it is not changed"
+                if spelling.agnostic(module)
+                else f"`{shown}` {does} code for NVIDIA hardware; it is not changed, {effect}",
                 code="HPU125",
                 safety="manual",
                 claims=site.claims,

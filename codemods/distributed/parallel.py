@@ -12,7 +12,6 @@ from hpushim.pycode.values import Values
 from ..analysis.device_numbers import (
     is_current,
     is_device_number,
-    sets_device,
 )
 from ..analysis.kinds import base_words
 from ..analysis.names import called, is_none, partial_of, word
@@ -187,7 +186,7 @@ class DeviceIds(Rule):
         )
 
     def _own_device(self, module: Module, given: Iterable[ast.expr]) -> Yield:
-        """The agnostic style: the device that the process has set has its rank on CUDA and 0 on Gaudi."""
+        """The agnostic style: a number names no vendor and stays, though the process's own device has index 0 on Gaudi."""
         numbers = [
             number
             for number in given
@@ -201,11 +200,11 @@ class DeviceIds(Rule):
         current, needed = torch(module, numbers[0], "accelerator.current_device_index")
         yield self.finding(
             numbers[0],
-            f"a process has one Gaudi device, of index 0, and DDP accepts no other number there; `{current}()` is "
-            "the process's own device everywhere",
+            f"the number names no vendor and stays, but on Gaudi DDP accepts index 0 alone; where the process has set its device, `{current}()` is "
+            "that device's index everywhere",
             fix=Rewrite(
                 "name the process's own device",
-                "safe" if sets_device(module) else "unsafe",
+                "unsafe",
                 (*(Replace(number, f"{current}()") for number in numbers), *needed),
             ),
             row=ask(module, "torch.nn.parallel.DistributedDataParallel(device_ids=)").row,

@@ -40,7 +40,7 @@ _FUNCTIONS = (*DEFINED, ast.Lambda)
 
 def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str, str] | None:
     """What holds the device at ``node``, and how: ``"device"``, ``"type"``, ``"text"``, ``"any"`` of these."""
-    known = _compared_around(module, node)
+    known = compared_around(module, node)
     if known is not None:
         return known, "device"
     for name in sorted(_names(module, types=types), key=lambda name: (name != "device", name)):
@@ -264,31 +264,59 @@ def _of_base(module: Module, node: ast.AST) -> tuple[str, str] | None:
     return f"{_first(method)}.device", "any"
 
 
-def _compared_around(module: Module, node: ast.AST) -> str | None:
-    """``device``, in what runs only where ``device.type`` is an accelerator's."""
+def compared_around(module: Module, node: ast.AST) -> str | None:
+    """``device``, in what runs only where ``device.type`` is an accelerator's; ``x.device``, where ``x`` is on one."""
     for child, above in module.upwards(node):
         if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
             body = above.body if isinstance(above.body, list) else [above.body]
-            for part in walk(above.test) if child in body else ():
-                if not isinstance(part, ast.Compare) or len(part.ops) != 1:
-                    continue
-                side, text = part.left, module.constant(part.comparators[0])
-                same = isinstance(part.ops[0], ast.Eq) and text == "cuda"
-                other = isinstance(part.ops[0], ast.NotEq) and text == "cpu"
-                if (
-                    not (same or other)
-                    or not isinstance(side, ast.Attribute)
-                    or side.attr != "type"
-                ):
-                    continue
-                device = side.value
+            for part in _required(above.test) if child in body else ():
+                tensor, device = _asked(module, part)
+                if isinstance(tensor, ast.Name) and not _is_stored(module, tensor, above, node):
+                    return f"{tensor.id}.device"
                 owner = getattr(device, "value", None)
                 named = isinstance(device, ast.Name) or getattr(owner, "id", "") == "self"
-                if named and _NAMED.search(last_name(device)):
+                if device is not None and named and _NAMED.search(last_name(device)):
                     return module.source(device)
         if isinstance(above, _FUNCTIONS):
             return None
     return None
+
+
+def _required(test: ast.expr) -> Iterator[ast.expr]:
+    """The parts of a condition that are all true where it is."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        for value in test.values:
+            yield from _required(value)
+    else:
+        yield test
+
+
+def _asked(module: Module, part: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
+    """What a condition finds on an accelerator: the tensor of ``x.is_cuda`` and ``x.device.type != "cpu"``, or a device."""
+    if isinstance(part, ast.Attribute) and part.attr == "is_cuda":
+        return part.value, None
+    if not isinstance(part, ast.Compare) or len(part.ops) != 1:
+        return None, None
+    side, text = part.left, module.constant(part.comparators[0])
+    same = isinstance(part.ops[0], ast.Eq) and text == "cuda"
+    other = isinstance(part.ops[0], ast.NotEq) and text == "cpu"
+    if not (same or other) or not isinstance(side, ast.Attribute) or side.attr != "type":
+        return None, None
+    device = side.value
+    tensor = device.value if isinstance(device, ast.Attribute) and device.attr == "device" else None
+    return (None, device) if getattr(tensor, "id", "self") == "self" else (tensor, None)
+
+
+def _is_stored(module: Module, tensor: ast.Name, branch: ast.AST, node: ast.AST) -> bool:
+    """Has a name another value at ``node`` than where the condition of a branch was read?"""
+    own = module.statement(node)
+    return any(
+        isinstance(use.ctx, ast.Store)
+        and use.lineno <= getattr(node, "lineno", 0)
+        and branch in module.ancestors(use)
+        and module.statement(use) is not own
+        for use in module.index.names(tensor.id)
+    )
 
 
 def _of_self(module: Module, node: ast.AST, *, types: bool) -> tuple[str, str] | None:

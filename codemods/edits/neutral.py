@@ -21,6 +21,7 @@ from hpushim.pycode.scope import Binding
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
+from ..values.control import ends
 from .at_hand import (
     ACCELERATOR,
     CUDA,
@@ -30,6 +31,7 @@ from .at_hand import (
     OR_FAIL,
     TAKEN,
     at_hand,
+    compared_around,
     function_around,
 )
 from .without_cuda import CUDA_OR_NOT, needs_accelerator
@@ -66,6 +68,8 @@ _OPTIONS = ("add_argument", "option", "Option", "Field", "field", "get", "getatt
 #: Methods of tensors and modules that take a device in any form.
 _METHODS = ("to", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "to_empty")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+#: What is true where there is an accelerator: as it was written, and as it is written now.
+_THERE = ("torch.cuda.is_available", "torch.accelerator.is_available")
 
 
 # -- a device -------------------------------------------------------------------------------
@@ -257,6 +261,8 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         return NONE  # a member by its value, which stays
     if isinstance(made, ast.Call) and module.qualified(made.func) == "torch.device":
         outer = made
+    if outer is node and (known := compared_around(module, node)) and _is_given(module, node):
+        return known
     if is_chosen(module, outer):
         now = current(module, node)
         choice = module.parent(outer)
@@ -272,10 +278,16 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
     if outer is node:
         call = module.parent(above) if isinstance(above, ast.keyword) else above
         if isinstance(call, ast.Call) and node is not call.func and not stays_in(call):
-            typed = isinstance(above, ast.keyword) and above.arg == "device_type"
-            takes = _takes_device(module, call) and not typed
-            return device(module, node) if takes else kind(module, node)
+            return device(module, node) if _is_given(module, node) else kind(module, node)
     return or_cpu(module, node, mark, text=True)
+
+
+def _is_given(module: Module, node: ast.expr) -> bool:
+    """Is the text given to what takes a ``torch.device`` as well?"""
+    above = module.parent(node)
+    call = module.parent(above) if isinstance(above, ast.keyword) else above
+    typed = isinstance(above, ast.keyword) and above.arg == "device_type"
+    return isinstance(call, ast.Call) and node is not call.func and _takes_device(module, call) and not typed  # fmt: skip
 
 
 def made(module: Module, node: ast.AST, mark: str) -> str | None:
@@ -322,9 +334,32 @@ def is_chosen(module: Module, node: ast.AST) -> bool:
         if isinstance(above, ast.If) and child in above.body and _CHECKS.search(module.source(above.test)):  # fmt: skip
             ops = above.test.ops if isinstance(above.test, ast.Compare) else ()
             return not any(isinstance(op, ast.NotEq) for op in ops)
+        if isinstance(child, ast.stmt) and any(_demands(module, s) for s in _before(above, child)):
+            return True
         if isinstance(above, (*_FUNCTIONS, ast.ClassDef)):
             return False
     return False
+
+
+def _before(above: ast.AST, child: ast.stmt) -> list[ast.stmt]:
+    """The statements in front of one in its block."""
+    for block in (getattr(above, name, None) for name in ("body", "orelse", "finalbody")):
+        if isinstance(block, list) and child in block:
+            return block[: block.index(child)]
+    return []
+
+
+def _demands(module: Module, statement: ast.stmt) -> bool:
+    """Does the program end at a statement where there is no accelerator: an assertion, ``if not …: raise``?"""
+    test: ast.expr | None = None
+    if isinstance(statement, ast.Assert):
+        test = statement.test
+    elif isinstance(statement, ast.If) and isinstance(statement.test, ast.UnaryOp) and ends(statement.body):  # fmt: skip
+        test = statement.test.operand if isinstance(statement.test.op, ast.Not) else None
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(
+        isinstance(part, ast.Call) and module.qualified(part.func) in _THERE for part in parts
+    )
 
 
 def whole(module: Module, node: ast.AST) -> ast.Call | None:

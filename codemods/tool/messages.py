@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from hpushim.engine.python.changes import Replace, Rewrite
@@ -28,7 +29,7 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl|accelerator)\b)")
 #: A device that is named for what it is no more: "a CUDA GPU".
 _GPU = re.compile(r"\b(HPU|hpu|accelerator) GPU(?=s?\b)")
 #: Where the word is no name of a kind, as in "on accelerator devices", it needs an article.
-_ALONE = re.compile(r"(\b(?:on|uses?|using|with|without|for|to|requires?|needs?|of) )accelerator(?=[\"'.,;:!?)]|$| (?:is|was|and|or|but)\b)")  # fmt: skip
+_ALONE = re.compile(r"(\b(?:on|in|uses?|using|with|without|for|to|requires?|needs?|of) )accelerator(?=[\"'.,;:!?)]|$| (?:is|was|and|or|but)\b)")  # fmt: skip
 _ABSENT = re.compile(r"\b([Aa])ccelerator is not (?=available|found|present)")
 #: What is before the first word of a sentence.
 _BEGINS = re.compile(r"(?:^\w*[\"']+|[.!?] )$")
@@ -47,17 +48,21 @@ class Message(Rule):
         whole, text = _whole(module, node)
         # An option keeps its name in this style.
         plain = _OPTION.sub("", text) if agnostic(module) else text
-        if whole is None or not _speaks_of_cuda(plain):
+        options = module.view(_neutral_options) if agnostic(module) else {}
+        named_so = any(each in options for each in _OPTION.findall(text))
+        if whole is None or not (_speaks_of_cuda(plain) or named_so):
             return
         if agnostic(module):
-            if _NAMED.search(text) and (_is_help_of_switch(module, whole) or _says(module, whole)):
+            if (_NAMED.search(text) or named_so) and (
+                _is_help_of_switch(module, whole) or _says(module, whole)
+            ):
                 yield self.finding(
                     whole,
                     "the text names CUDA, but its code is for every accelerator",
                     fix=Rewrite(
                         "name the accelerator",
                         "safe",
-                        (Replace(whole, _Renamed(_NAMED, "accelerator")),),
+                        (Replace(whole, _Renamed(_NAMED, "accelerator", options)),),
                     ),
                 )
             return
@@ -90,18 +95,22 @@ def _whole(module: Module, node: ast.Constant) -> tuple[ast.expr | None, str]:
 class _Renamed:
     """The change of a string literal, an f-string, or of several one behind the other, that keeps their quotes and lines."""
 
-    def __init__(self, named: re.Pattern[str], word: str = "") -> None:
+    def __init__(
+        self, named: re.Pattern[str], word: str = "", options: Mapping[str, str] | None = None
+    ) -> None:
         self._named = named
         self._word = word
+        self._options = options or {}
 
     def __call__(self, node: Any) -> Any:
         if hasattr(node, "parts"):
             return node.with_changes(parts=[self(p) if hasattr(p, "value") else p for p in node.parts])  # fmt: skip
         if hasattr(node, "value"):
-            text = self._named.sub(self._name, node.value)
+            text = _OPTION.sub(lambda found: self._options.get(found[0], found[0]), node.value)
+            text = self._named.sub(self._name, text)
             text = _GPU.sub(r"\1", text)
             if self._word:
-                text = _ALONE.sub(rf"\1an {self._word}", text)
+                text = _ALONE.sub(lambda found: f"{'on ' if found[1] == 'in ' else found[1]}an {self._word}", text)  # fmt: skip
                 text = _ABSENT.sub(lambda found: f"{'No' if found[1].isupper() else 'no'} {self._word} is ", text)  # fmt: skip
             return node.with_changes(value=_ARTICLE.sub(r"\1n ", text))
         return node.with_changes(left=self(node.left), right=self(node.right))
@@ -110,6 +119,17 @@ class _Renamed:
         begins = found.group().isupper() and _BEGINS.search(found.string, 0, found.start())
         word = self._word or on_gaudi(found.group())
         return word.capitalize() if self._word and begins else word
+
+
+def _neutral_options(module: Module) -> dict[str, str]:
+    """For the options of the file that have another name for every accelerator, that name. Request it as a view."""
+    found: dict[str, str] = {}
+    for call in module.index.calls("add_argument"):
+        names = [text for each in call.args if isinstance(text := module.constant(each), str)]
+        new = next((name for name in names if "accel" in name), None)
+        if new is not None:
+            found.update((name, new) for name in names if "cuda" in name.lower())
+    return found
 
 
 def _speaks_of_cuda(text: str) -> bool:

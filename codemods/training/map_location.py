@@ -62,6 +62,8 @@ class MapLocation(Rule):
         default = _left_out(module, place) if isinstance(place, ast.Name) else None
         given = len(call.args) != 1 or isinstance(call.args[0], ast.Starred)
         given = given or any(k.arg in ("map_location", None) for k in call.keywords)
+        if agnostic(module) and not given and _was_saved_here(module, call):
+            return  # on whatever device this process has
         if default is not None or not given:
             yield self._without(module, call, default)
 
@@ -172,6 +174,19 @@ class MapLocation(Rule):
             code="HPU613",
             severity="warning",
         )
+
+
+def _was_saved_here(module: Module, call: ast.Call) -> bool:
+    """Does the function save to that very file, above the load?"""
+    here = module.function(call)
+    return any(
+        module.qualified(save.func) == "torch.save"
+        and len(save.args) > 1
+        and module.source(save.args[1]) == module.source(call.args[0])
+        and module.function(save) is here
+        and save.lineno < call.lineno
+        for save in module.index.calls("save")
+    )
 
 
 def _restores(module: Module) -> bool:

@@ -240,13 +240,14 @@ class _Python:
         if not isinstance(after, Module) or self._editable or after.target.style != "agnostic":
             return ()  # a cell of a notebook has lines of its own
         changed: list[Span] = []
-        moved = 0
+        moved, most = 0, lines.limit(before)
         for edit in composed(before.encode(), steps):
             length = len(edit.new.encode())
             start = edit.span.start + moved
-            changed.append(Span(start, start + length))
+            if lines.longest(before.encode(), edit.span) <= most:  # the author keeps such lines
+                changed.append(Span(start, start + length))
             moved += length - (edit.span.end - edit.span.start)
-        edits = tuple(lines.broken(after, changed, lines.limit(before)))
+        edits = tuple(lines.broken(after, changed, most))
         try:
             same = ast.dump(ast.parse(splice(after.data, edits))) == ast.dump(after.tree)
         except (SyntaxError, ValueError, RecursionError, MemoryError):

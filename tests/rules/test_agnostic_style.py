@@ -211,7 +211,7 @@ def body(text: str) -> str:
         ('if args.backend == "nccl":\n    pass', 'if args.backend == "nccl":\n    pass'),
         ("x = x.to(rank)", "x = x.to(rank)"),
         ("torch.cuda.set_device(rank)\nx = x.cuda(rank)", "torch.accelerator.set_device_index(rank)\nx = x.to(rank)"),
-        ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
+        ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])"),
         ("m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.cuda.current_device()])", "m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
         ('device = f"cuda:{rank}"', f'device = f"{{{CURRENT}.type}}:{{rank}}"'),
         ('torch.cuda.set_device(torch.device("cuda", rank))', f"torch.accelerator.set_device_index(torch.device({CURRENT}.type, rank))"),
@@ -221,15 +221,19 @@ def test_the_form_of_a_maintainer(before: str, after: str) -> None:
     assert body(before) == after
 
 
-OWN = "torch.accelerator.current_device_index()"
 SET = "torch.cuda.set_device({0})\n"
-#: What names the process's own card, by what becomes of it once the file has set that card.
+#: What names the process's own card, by what becomes of it once the file has set that card: a number alone names no vendor.
 OWN_CARD = {
-    "m = DDP(m, device_ids=[{0}])": f"m = DDP(m, device_ids=[{OWN}])",
-    "m = DDP(m, [{0}], {0})": f"m = DDP(m, [{OWN}], {OWN})",
-    "m = DDP(m, device_ids=[{0}], output_device={0})": f"m = DDP(m, device_ids=[{OWN}], output_device={OWN})",
-    "m = DDP(m, device_ids=[{0}] if many else None)": f"m = DDP(m, device_ids=[{OWN}] if many else None)",
-    "m = DDP(m, **dict(device_ids=[{0}]))": f"m = DDP(m, **dict(device_ids=[{OWN}]))",
+    **{
+        form: form
+        for form in (
+            "m = DDP(m, device_ids=[{0}])",
+            "m = DDP(m, [{0}], {0})",
+            "m = DDP(m, device_ids=[{0}], output_device={0})",
+            "m = DDP(m, device_ids=[{0}] if many else None)",
+            "m = DDP(m, **dict(device_ids=[{0}]))",
+        )
+    },
     's = torch.load(p, map_location=f"cuda:{{{0}}}")': f"s = torch.load(p, map_location={CURRENT})",
     'place = f"cuda:{{{0}}}"\ns = torch.load(p, place)': f"place = {CURRENT}\ns = torch.load(p, place)",
     's = torch.load(p, map_location="cuda:%d" % {0})': f"s = torch.load(p, map_location={CURRENT})",
@@ -239,12 +243,12 @@ OWN_CARD = {
 @pytest.mark.parametrize("number", ["rank", "args.local_rank", 'int(os.environ["LOCAL_RANK"])', "dist.get_rank()"])  # fmt: skip
 @pytest.mark.parametrize("form", OWN_CARD)
 def test_the_number_of_the_own_card(form: str, number: str) -> None:
-    """Gaudi's is 0, whatever the rank: where the file sets it, the current one is asked for."""
+    """Gaudi's is 0, whatever the rank: a text that names CUDA becomes the current one, a number stays, and is reported."""
     start = "import os\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
     if "cuda:{" in form and '"' in number:
         number = number.replace('"', "'")
     before = form.format(number)
-    after = f"torch.accelerator.set_device_index({number})\n{OWN_CARD[form]}"
+    after = f"torch.accelerator.set_device_index({number})\n{OWN_CARD[form].format(number) if 'DDP' in form else OWN_CARD[form]}"
     assert body(start + SET.format(number) + before) == start + after
     alone = [f for f in written(HEAD + start + before).findings if f.code == "HPU306"]
     assert [f.safety for f in alone] == (["unsafe"] if "DDP" in form else [])
@@ -571,7 +575,8 @@ LONG = "a_rather_long_name_of_a_model_that_is_trained"
     ("before", "after"),
     [
         (f"with torch.cuda.amp.autocast(enabled=own.{LONG[:20]}):\n    pass", f'with torch.autocast(\n    device_type=device.type, enabled=own.{LONG[:20]} and device.type != "cpu"\n):\n    pass'),
-        (f"with torch.cuda.amp.autocast(enabled={LONG} and {LONG}):\n    pass", f'with torch.autocast(\n    device_type=device.type,\n    enabled={LONG} and {LONG} and device.type != "cpu",\n):\n    pass'),
+        (f"with torch.cuda.amp.autocast(enabled={LONG[:30]} and {LONG[:40]}):\n    pass", f'with torch.autocast(\n    device_type=device.type,\n    enabled={LONG[:30]} and {LONG[:40]} and device.type != "cpu",\n):\n    pass'),
+        (f"with torch.cuda.amp.autocast(enabled={LONG} and {LONG}):\n    pass", None),
         (f"net = Network(first={LONG}, second=3).cuda()", None),
         (f"near, far = Network(first={LONG}).cuda(), a.cuda()", None),
         (f'p.add_argument(\n    "--no-cuda", action="store_true", help="{LONG}"\n)', f'p.add_argument(\n    "--no-accel",\n    "--no-cuda",\n    action="store_true",\n    help="{LONG}",\n    dest="no_cuda",\n)'),
@@ -714,3 +719,86 @@ def test_a_member_that_is_picked_by_its_value_stays() -> None:
 def test_a_default_that_other_code_turns_into_something_stays(declared: str) -> None:
     code = f"import argparse\nfrom dataclasses import dataclass\nimport torch\n{declared}"
     assert written(code).text == code
+
+
+@pytest.mark.parametrize("asked", ["x.is_cuda", 'x.device.type == "cuda"', "x.is_cuda and many", 'x.device.type == "cuda" and many'])  # fmt: skip
+@pytest.mark.parametrize(("move", "there"), [("return y.cuda()", "return y.to(x.device)"), ("y = y.cuda(non_blocking=True)", "y = y.to(x.device, non_blocking=True)"), ('y = torch.ones(2, device="cuda")', "y = torch.ones(2, device=x.device)")])  # fmt: skip
+@pytest.mark.parametrize("between", ["", "x = x.cpu()"])
+def test_what_is_moved_where_a_tensor_is_goes_to_its_device(asked: str, move: str, there: str, between: str) -> None:  # fmt: skip
+    after = body(f"def f(x, y):\n    if {asked}:\n        {between or 'pass'}\n        {move}\n    return y")  # fmt: skip
+    assert (there in after) is not bool(between)
+    assert 'x.device.type != "cpu"' in after
+
+
+DEMANDS = {
+    'assert torch.cuda.is_available(), "no CUDA"': True,
+    "assert many and torch.cuda.is_available()": True,
+    "if not torch.cuda.is_available():\n    raise SystemExit": True,
+    "if not torch.cuda.is_available():\n    sys.exit(1)": True,
+    "if not torch.cuda.is_available():\n    print(1)": False,
+    "assert many or torch.cuda.is_available()": False,
+    "print(torch.cuda.is_available())": False,
+}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("demand", DEMANDS)
+@pytest.mark.parametrize(("device", "kind"), [('"cuda"', ".type"), ('torch.device("cuda")', "")])
+def test_no_second_choice_where_the_program_has_ended(demand: str, device: str, kind: str, inside: bool) -> None:  # fmt: skip
+    text = f"{demand}\ndevice = {device}"
+    if inside:
+        text = "def main():\n    " + text.replace("\n", "\n    ")
+    assert body(text).endswith(f"device = {CURRENT}{kind}") is DEMANDS[demand]
+
+
+SAVED = ["torch.save(m.state_dict(), p)", 'torch.save(m.state_dict(), "p.pt")', 'torch.save({"a": m.state_dict()}, name + ".h5")']  # fmt: skip
+
+
+@pytest.mark.parametrize("load", ["m.load_state_dict(torch.load({0}))", "m.load_state_dict(torch.load({0})['a'])"])  # fmt: skip
+@pytest.mark.parametrize("save", SAVED)
+@pytest.mark.parametrize("above", ["", "def g(m):\n    "])
+def test_what_the_function_has_saved_itself_is_loaded_as_it_was(save: str, load: str, above: str) -> None:  # fmt: skip
+    path = save.rpartition(", ")[2].removesuffix(")")
+    text = f"{above}{save}\ndef f(m):\n    m.cuda()\n    {save}\n    {load.format(path)}"
+    assert "map_location" not in body(text)
+    assert "map_location" in body(text.replace(f"    {save}\n    m.load", "    m.load"))
+
+
+PRECISE = [
+    "half = half and {}",
+    "half &= {}",
+    "dtype = torch.float16 if {} else torch.float32",
+    "dtype = torch.float16 if use_fp16 and {} else torch.float32",
+    "if {}:\n    use_fp16 = True",
+    "if {}:\n    m.half()",
+    "if not ({}):\n    force_fp32 = True",
+    "if {}:\n    m = m.half()",
+]
+
+
+@pytest.mark.parametrize("asked", ['x.device.type == "cuda"', 'x.device.type != "cuda"'])
+@pytest.mark.parametrize("form", PRECISE)
+def test_a_question_that_decides_a_precision_alone_stays(form: str, asked: str) -> None:
+    """float16 is known to be right on CUDA; other devices go on with float32."""
+    assert body(form.format(asked)) == form.format(asked)
+
+
+@pytest.mark.parametrize("form", ["kind = 1 if {} else 2", "if {}:\n    m.half().cuda()", "if {}:\n    half = True\n    m.cuda()", "if {}:\n    use_fp16 = True\nelse:\n    m.cpu()"])  # fmt: skip
+def test_a_question_that_decides_more_than_a_precision_turns(form: str) -> None:
+    asked = 'x.device.type == "cuda"'
+    assert asked not in body(form.format(asked))
+
+
+@pytest.mark.parametrize("option", ["--cuda", "--use_cuda", "--use-cuda"])
+@pytest.mark.parametrize("text", ["you should run with {0}", "You have a CUDA device: run with {0}", "see {0}."])  # fmt: skip
+def test_a_message_names_the_option_by_its_new_name(option: str, text: str) -> None:
+    dest = option.lstrip("-").replace("-", "_")
+    code = f'import argparse\np = argparse.ArgumentParser()\np.add_argument("{option}", action="store_true")\nargs = p.parse_args()\nif torch.cuda.is_available() and not args.{dest}:\n    print("{text.format(option)}")'
+    after = body(code)
+    assert text.format(option.replace("cuda", "accel")).replace("a CUDA", "an accelerator") in after
+    assert f'"{option}"' in after
+
+
+@pytest.mark.parametrize(("said", "after"), [("run it in cuda.", "run it on an accelerator."), ("run it on CUDA", "run it on an accelerator"), ("in CUDA devices", "in accelerator devices")])  # fmt: skip
+def test_a_message_is_english(said: str, after: str) -> None:
+    assert f'"{after}"' in body(f'assert torch.cuda.is_available(), "{said}"')

@@ -28,6 +28,13 @@ def limit(text: str) -> int:
     return max(least, min(most, max(map(len, text.splitlines()), default=0)))
 
 
+def longest(data: bytes, span: Span) -> int:
+    """The length of the longest line that a place in a file touches."""
+    end = data.find(b"\n", span.end)
+    text = data[data.rfind(b"\n", 0, span.start) + 1 : end if end >= 0 else len(data)]
+    return max(map(len, text.decode("utf-8", "replace").splitlines()), default=0)
+
+
 def broken(module: Module, changed: Iterable[Span], most: int) -> list[Edit]:
     """The edits that break the lines in the changed places which are longer than ``most``."""
     lines = {module.position(at)[0] for span in changed for at in (span.start, span.end)}
