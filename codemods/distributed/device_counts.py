@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 
 from hpushim.engine.rules.rule import Code, Module, Rule, Strength, Wants, Yield
+from hpushim.pycode.control import stops
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
 from ..analysis.project_facts import COUNTS
 from ..analysis.verdict import ask, sentence
-from ..values.control import stops
 
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count", "torch.accelerator.device_count")
 #: Names for the devices of one process, whatever gives them their value.

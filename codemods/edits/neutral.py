@@ -16,12 +16,12 @@ from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
 from hpushim.model import Span
 from hpushim.patterns import lazily
+from hpushim.pycode.control import ends
 from hpushim.pycode.places import last_name
 from hpushim.pycode.scope import Binding
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..values.control import ends
 from .at_hand import (
     ACCELERATOR,
     CUDA,

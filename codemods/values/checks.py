@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
+from hpushim.pycode.control import ends
 from hpushim.pycode.places import TRIES
 
 from ..analysis.device_texts import device_texts, glued
@@ -28,7 +29,6 @@ from ..analysis.kinds import is_own_move
 from ..analysis.names import called, foreign, in_annotation, word
 from ..analysis.project_facts import FAISS
 from ..analysis.roles import Role
-from .control import ends
 from .guards import Truth
 from .never_run import NeverRun
 

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterable
 
 from hpushim.engine.python.module import Module
+from hpushim.pycode.control import behind, branches, ends, stops
 from hpushim.pycode.values import At, Edge, Values
 
 from ..analysis.kernels import package_flags
 from ..analysis.names import word
-from .control import behind, branches, ends, stops
 
 #: Calls whose answer is as true as their argument.
 _SAME = frozenset(["bool", "int", "any", "all", "len", "str2bool"])

@@ -9,13 +9,13 @@ import msgspec
 
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.wants import ProjectFact
+from hpushim.pycode.control import behind, branches, ends
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.scope import Binding
 from hpushim.pycode.values import At, Cell, Values
 from hpushim.pycode.words import words_in
 
 from ..analysis.names import word
-from .control import behind, branches, ends
 from .releases import Answer, Release, answer, bare, python_release, release, torch_release
 
 _TORCH = ("torch.__version__", "torch.version.__version__", "torch.torch_version.__version__")

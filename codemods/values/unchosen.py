@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpushim.engine.python.module import Module
+from hpushim.pycode.control import branches
 from hpushim.pycode.steps import TooManySteps
 from hpushim.pycode.values import SAME, At, Cell, Values
 from hpushim.pycode.walk import walk
@@ -15,7 +16,6 @@ from hpushim.pycode.walk import walk
 from ..analysis.devices import Devices
 from ..analysis.names import word
 from ..analysis.project_facts import ARGUMENTS, SWITCHES
-from .control import branches
 from .tokens import SETTINGS
 
 #: A value that nothing in the file gives.

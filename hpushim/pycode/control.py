@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ..analysis.names import word
+from hpushim.pycode.places import last_name
 
 #: Calls behind which nothing of the block runs.
 _EXITS = frozenset(["exit", "_exit", "quit", "abort", "error"])
@@ -46,4 +46,4 @@ def stops(block: Sequence[ast.stmt]) -> bool:
 
 def _leaves(statement: ast.stmt, names: frozenset[str]) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and word(call.func) in names
+    return isinstance(call, ast.Call) and last_name(call.func) in names
