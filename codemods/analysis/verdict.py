@@ -12,8 +12,8 @@ from hpushim.model import Safety
 _WORD = re.compile(r"[A-Z][a-z]*(?:'s)?")
 #: Words that begin with a capital wherever they are.
 _NAMES = frozenset(
-    ["Accelerate", "Datasets", "Dynamo", "False", "Gaudi", "Horovod", "Intel", "Lightning", "Megatron", "Optimum", "Ray",
-     "Trainer", "Transformers", "Triton", "True"]
+    ["Accelerate", "Datasets", "Dynamo", "Fabric", "False", "Gaudi", "Horovod", "Hugging", "Intel", "Lightning", "Megatron", "Optimum",
+     "Ray", "Slurm", "Trainer", "Transformers", "Triton", "True"]
 )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ class DeviceCompare(Rule):
             does, effect = (
                 ("selects", "and is False on Gaudi")
                 if asked
-                else ("is about", "since the device is compared as well")
+                else ("belongs to", "since a comparison of the device beside it keeps Gaudi out")
             )
             shown = module.source(site.owner)
             yield self.finding(

@@ -88,7 +88,7 @@ class TypedTensor(Rule):
     ) -> Found:  # fmt: skip
         return self.finding(
             node,
-            f"`{module.source(node)}` is a CUDA tensor type, which Gaudi does not have; use the "
+            f"`{module.source(node)}` is a CUDA tensor type, which Gaudi does not have; name the "
             f"device and `torch.{DTYPES[kind]}`{_WARNINGS.get(kind, '')}",
             fix=Rewrite(
                 "use device and dtype", safety, tuple(changes), group, harmless=safety == "safe"

@@ -179,7 +179,7 @@ class DeviceIds(Rule):
         yield self.finding(
             call.args[1] if first is None else first.keyword or first.value,
             "each process has one Gaudi device, so DDP does not accept `device_ids`; without them, DDP no "
-            "longer moves inputs to the device: they must be there already",
+            "longer moves inputs to the device, so move them before",
             fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             claims=[each.value for each in given],
@@ -219,7 +219,7 @@ class DeviceIds(Rule):
         )
         return self.finding(
             node,
-            f"`{module.source(node)}` has no effect with the one Gaudi device of a process; "
+            f"`{module.source(node)}` has nothing to do on Gaudi, where a process has one device; "
             f"use DistributedDataParallel for several devices{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",

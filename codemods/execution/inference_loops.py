@@ -83,7 +83,7 @@ class InferenceLoop(Rule):
         answer = ask(module, _COUNTED)
         return self.finding(
             index,
-            f"`{module.source(index).splitlines()[0]}` is different in each iteration of the loop. {sentence(answer.note)}",
+            f"`{module.source(index).splitlines()[0]}` depends on a number that the loop counts. {sentence(answer.note)}",
             row=answer.row,
             code="HPU528",
         )

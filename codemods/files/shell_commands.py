@@ -119,7 +119,7 @@ class ShellCommands(TextRule):
                 shown = named[0].name if named else document.text_at(parts[0].span)
                 yield self.finding(
                     command.span,
-                    f"`{shown}` makes this a command for NVIDIA GPUs; add the one for Gaudi beside it",
+                    f"`{shown}` makes this command one for NVIDIA GPUs; add the command for Gaudi to this document",
                     code="HPU822",
                 )
 

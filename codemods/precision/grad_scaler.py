@@ -46,7 +46,7 @@ from ..values.checks import Regions
 #: What a scaler's method does without loss scaling, and what to write.
 _WITHOUT = {
     "scale": "returns the loss unchanged without loss scaling; use the loss itself",
-    "step": "only calls the optimizer's `step()` where there is no loss scaling; call that itself",
+    "step": "only calls the optimizer's `step()` where there is no loss scaling; call `step()` directly",
 }
 _IDLE = "has no effect without loss scaling; remove the call"
 _ROW = "torch.cuda.amp.GradScaler"

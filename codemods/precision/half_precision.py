@@ -157,7 +157,7 @@ class AutocastHalf(Rule):
     def _elsewhere(self, module: Module, node: ast.expr) -> Found:
         return self.finding(
             node,
-            f"`{module.source(node)}` selects float16, here without a gradient scaler; use bfloat16 on Gaudi",
+            f"`{module.source(node)}` selects float16; use bfloat16 on Gaudi",
             fix=self._with_followers(module, *_as_bfloat16(module, node)),
             row=ask(module, "torch.float16").row,
             code="HPU209",
@@ -175,8 +175,8 @@ class AutocastHalf(Rule):
         fix = Rewrite("know bfloat16, too", "unsafe", _with_bfloat16(module, compare, node))
         yield self.finding(
             node,
-            f"`{module.source(compare)}` is False where the project's casts to float16 become "
-            "bfloat16; the comparison must know both",
+            f"`{module.source(compare)}` is False once the project's casts to float16 are "
+            "casts to bfloat16; compare with both dtypes",
             fix=fix if fix.changes else None,
             row=ask(module, "torch.float16").row,
             code="HPU209",

@@ -80,21 +80,21 @@ def programs(
             points, why = 12, ["has a training loop"]
         elif path in reach:
             inner = min({*starts} & links.needs({path}), key=lambda each: (not is_called(each), each), default="")  # fmt: skip
-            points, why = 12, [f"imports `{inner}`"]
+            points, why = 12, [f"uses the training loop of `{inner}`"]
         elif starts and (is_called(path) or _is_plain(path) or path in named) and not links.needs({path}).isdisjoint(loads):  # fmt: skip
-            points, why = 12 if path in named and named[path].first else 8, ["loads modules by their names"]  # fmt: skip
+            points, why = 12 if path in named and named[path].first else 8, ["imports modules by name"]  # fmt: skip
         elif not is_called(path) or path.endswith(".ipynb"):
             continue
         if is_called(path):
             points += 13 if points else 8
-            why.append("its name says so")
+            why.append("is named for training")
         elif _OTHERS.search(PurePath(path).stem):
             points -= 10
         elif path not in starts and path not in named and not _is_plain(path):
             points -= 6  # nothing but an import shows it
         if how := named.get(path):
             points += 10 if how.first else 4
-            why.append(f"started in `{how.by}`")
+            why.append(f"`{how.by}` has a command that starts it")
         if _OTHERS.match(PurePath(path).parent.name):
             points -= 3
         points += 2 * _is_plain(path) - 3 * bool(SHOWN.search(path)) - path.count("/")

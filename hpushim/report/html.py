@@ -46,7 +46,7 @@ def render_html(report: Report) -> str:
             _unread(report),
             _findings(made),
         ),
-        _foot(report),
+        _foot(made),
         script(code),
     )
     title = f"{name} on Gaudi: {made.summary.verdict}"
@@ -277,13 +277,15 @@ def _select(name: str, label: str, options: list[tuple[str, str]]) -> ET.Element
     return el("label", label, el("select", choices, name=name))
 
 
-def _foot(report: Report) -> ET.Element:
+def _foot(made: Assessment) -> ET.Element:
+    report = made.report
     meanings: list[Content] = []
     for name, meaning in words.SEVERITIES.items():
         meanings += [el("span", name, class_=f"sev {name}"), f": {meaning}. "]
     return el(
         "footer",
         el("p", meanings),
+        *(el("p", sentence(f"{line}.")) for line in words.legend(made)[1:]),
         el("p", "Counted are lines with a finding. ", el("code", "hpushim explain CODE"), " explains a code. "
            "Nothing here was run on a Gaudi: the facts come from public documents and sources, which ", el("code", "hpushim api NAME"), " names."),
         el("p", f"Made by {report.tool or 'hpushim'}."),

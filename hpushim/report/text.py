@@ -85,6 +85,8 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield [(f"Files: {words.files(assessment)}", "dim")]
     if trains := words.trains(report):
         yield [(f"Trains: {_clipped(trains)}", "dim")]
+    if summary.findings:
+        yield from _legend(assessment)
     yield from _unread(assessment)
     sources = _Sources(report)
     for trouble, items in assessment.groups.items():
@@ -100,7 +102,6 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     if summary.unknown or summary.inferred:
         yield [(f"Facts:    {count(summary.unknown, 'finding')} on what hpushim does not know (unknown), {summary.inferred:,} on what was concluded from a source (inferred)", "")]  # fmt: skip
     yield from _steps(assessment)
-    yield from _legend(assessment)
     yield from _verdict(assessment)
 
 
@@ -273,10 +274,9 @@ def _short(text: str) -> str:
 
 
 def _legend(assessment: Assessment) -> Iterator[Line]:
-    used = {item.finding.severity for item in assessment.items}
-    meant = "; ".join(f"{name}: {does}" for name, does in words.SEVERITIES.items() if name in used)
-    yield [(f"Legend:   {meant}.", "dim")]
-    yield [("          `hpushim explain CODE` explains a code.", "dim")]  # fmt: skip
+    for number, meant in enumerate(words.legend(assessment)):
+        yield [(f"{'' if number else 'Legend:':8}{meant}", "dim")]
+    yield [("        `hpushim explain HPU101` explains a code", "dim")]
 
 
 def _clipped(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hpushim import showing
 from hpushim.model import Dependency, DependencyKind, Effort, Report
 from hpushim.report.assessment import TROUBLES, Assessment, Item, Summary, Trouble
@@ -57,6 +59,35 @@ def tags(item: Item) -> str:
     if doubt(item):
         marks.append(f"({doubt(item)})")
     return " ".join(marks)
+
+
+#: What the marks behind a message say, by what begins them.
+_MARKS = {
+    "[migrate]": "`hpushim migrate` rewrites it",
+    "[migrate --unsafe]": "rewritten with --unsafe only, since the rewrite may be wrong",
+    "[by hand": "a person has to look at it; the time is an estimate for one place",
+    "(inferred)": "concluded from a source that does not say it itself",
+    "(unknown)": "no source says it",
+}
+#: Terms of Gaudi that messages use, and what they mean.
+_TERMS = {
+    r"(?:lazy|eager) mode": "eager mode: Gaudi runs each operation as it comes (PT_HPU_LAZY_MODE=0); lazy mode: it collects operations and runs them at the next `mark_step()` (1)",
+    r"\bgraph\b": "graph: operations that Gaudi compiles and runs as one; for each new shape of a tensor it compiles another graph, which takes time",
+    r"\bhccl\b": "hccl: Gaudi's backend of torch.distributed, in the place of NCCL",
+}
+
+
+def legend(made: Assessment) -> tuple[str, ...]:
+    """What the severities, the marks and the terms of a report mean; those that it uses."""
+    severities = {item.finding.severity for item in made.items}
+    marks = " ".join({tags(item) for item in made.items})
+    messages = "\n".join({item.finding.message for item in made.items})
+    lines = (
+        [f"{name}: {does}" for name, does in SEVERITIES.items() if name in severities],
+        [f"{mark}{']' * mark.startswith('[b')}: {does}" for mark, does in _MARKS.items() if mark in marks],
+        [does for term, does in _TERMS.items() if re.search(term, messages)],
+    )  # fmt: skip
+    return tuple("; ".join(line) for line in lines if line)
 
 
 def when(found: Work) -> str:
@@ -133,6 +164,7 @@ def amount(summary: Summary) -> str:
     return f"{count(len(summary.work), 'piece')} of work{takes}{', without the CUDA sources' if sources else ''}"
 
 
+_MODES = {"portable": " (for lazy and eager mode)"}
 _STYLES = {"native": "code for hpu", "dual": "code for cuda and hpu", "agnostic": "code for any accelerator"}  # fmt: skip
 
 
@@ -140,7 +172,7 @@ def setting(report: Report) -> str:
     """What it was assessed for, and by which table."""
     target = report.target
     matrix = f"; compatibility matrix {report.matrix}" if report.matrix else ""
-    return f"{target.gaudi}, Gaudi software {target.stack}, mode {target.mode}, style {target.style} ({_STYLES[target.style]}){matrix}"
+    return f"{target.gaudi}, Gaudi software {target.stack}, mode {target.mode}{_MODES.get(target.mode, '')}, style {target.style} ({_STYLES[target.style]}){matrix}"
 
 
 def files(assessment: Assessment) -> str:

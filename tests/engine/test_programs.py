@@ -42,7 +42,7 @@ def test_what_the_readme_starts_is_the_program(tmp_path: Path, command: str, tex
     report = of(tmp_path, files)
     assert report.program == "tools/go.py"
     assert report.programs[0].path == "tools/go.py"
-    assert "started in `README.md`" in report.programs[0].why
+    assert "`README.md` has a command that starts it" in report.programs[0].why
     assert "tools/go.py" not in report.around
 
 

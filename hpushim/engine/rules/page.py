@@ -58,7 +58,8 @@ class Page(msgspec.Struct, frozen=True):
     def shown(self) -> str:
         """The text for a reader: without what only makes examples run, each example under a caption."""
         whole = re.sub(r"(?ms)^(?:<!--\n)?```python run\b.*?^```\n(?:-->\n)?\n?", "", self.text)
-        return re.sub(r"(?m)^```(\w+) ([a-z].*)$", _captioned, whole)
+        captioned = re.sub(r"(?m)^```(\w+) ([a-z].*)$", _captioned, whole)
+        return re.sub(r"(?m)^Findings:\n\n```text\n\s*```$", "No findings.", captioned)
 
 
 _CAPTIONS = {"before": "Before", "after": "After", "same": "Not changed", "findings": "Findings"}
