@@ -14,6 +14,7 @@ from ..analysis.batches import Loop, loader_moves, loops, moved
 from ..analysis.names import called, is_none, word
 from ..edits.arguments import argument
 from .tensors import makes_on_host, used_as_torch
+from .unchosen import Defaults
 
 ROW = "torch.nn.DataParallel"
 DDP = frozenset(
@@ -40,6 +41,7 @@ class LeftBehind:
         self.seen = False
         scattered, _ = _wrapped(module, NAMES)
         wrapped, statements = _wrapped(module, NAMES | DDP)
+        sure, _ = _wrapped(module, NAMES | DDP, by_default=True)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
             supplied: bool | None = None
@@ -48,6 +50,8 @@ class LeftBehind:
                 self.seen |= ours
                 if ours and word(call.func) not in scattered and _moves_some(module, loop, call):
                     continue  # under DDP: who moves one part has moved what has to go, and texts stay
+                if ours and word(call.func) not in sure and loop.sometimes.isdisjoint(map(word, left)):  # fmt: skip
+                    continue  # the model takes it as it is where nothing wraps it
                 if not left or call in told or not (ours or _beside_moves(module, loop, call, left)):  # fmt: skip
                     continue
                 if supplied is None:
@@ -55,7 +59,7 @@ class LeftBehind:
                 if not supplied:
                     told.add(call)
                     self.calls.append((loop, call, left))
-        for name in sorted(wrapped):
+        for name in sorted(sure):
             for call in module.index.calls(name):
                 if call not in told and not _is_another(module, call.func, statements):
                     given = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -126,8 +130,13 @@ def _moves_some(module: Module, loop: Loop, call: ast.Call) -> bool:
     )
 
 
-def _wrapped(module: Module, wrappers: frozenset[str]) -> tuple[set[str], set[ast.AST]]:
-    """The names under which the file keeps what it has wrapped (``model``, ``self.model``, ``model.features``), and where."""
+def _wrapped(
+    module: Module, wrappers: frozenset[str], *, by_default: bool = False
+) -> tuple[set[str], set[ast.AST]]:
+    """The names under which the file keeps what it has wrapped (``model``, ``self.model``, ``model.features``), and where.
+
+    ``by_default``: only what is also wrapped on one device, where nobody sets an option.
+    """
     names: set[str] = set()
     statements: set[ast.AST] = set()
     for node, _ in find(module, *sorted(wrappers)):
@@ -135,6 +144,8 @@ def _wrapped(module: Module, wrappers: frozenset[str]) -> tuple[set[str], set[as
         if call is None or (module.possible_names(node) & DDP and not names_card(call)):
             continue
         statement = module.statement(call)
+        if by_default and module.view(Defaults).is_skipped(call):
+            continue
         statements.add(statement)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         for target in targets:

@@ -28,6 +28,9 @@ _OF_TEXTS = frozenset(["lower", "upper", "strip", "startswith", "endswith"])
 _DEVICE = re.compile(
     r"(^|_)(cuda|[cg]pus?|devices?|accelerator|world|rank|dist|distributed|ddp)(_|$)"
 )
+#: Words of what holds where a run uses several devices, and of what counts them.
+_SEVERAL = re.compile(r"(^|_)(dist|distributed|ddp|dp|parallel|parallelize|multi_?gpus?|multi_?device)(_|$)|^is_initialized$")
+_COUNTED = re.compile(r"(^|_)n?(gpus?|devices?|hpus?|world|replicas|ids)(_|$)")
 _ENVIRONMENT = ("os.getenv", "os.environ.get")
 #: A choice among so many names is made by one of them, and each is there for those who ask for it.
 _MANY = 3
@@ -97,7 +100,7 @@ class Defaults:
 
     def leaves(self, choice: ast.AST, inner: ast.AST) -> bool:
         """Is ``inner`` a part of a choice that is not taken?"""
-        if not isinstance(choice, ast.If) or _names_device(choice.test):
+        if not isinstance(choice, (ast.If, ast.IfExp)) or _names_device(choice.test):
             return False
         said = self._said(choice.test)
         if said is None:
@@ -107,10 +110,23 @@ class Defaults:
         # The dearest question is the last.
         return left and not self._is_of_devices(choice.test)
 
-    def _is_one_of_many(self, choice: ast.If) -> bool:
+    def is_skipped(self, node: ast.AST) -> bool:
+        """Does a run on one device pass a place over, where nobody sets an option?"""
+        inner = node
+        for above in self._module.ancestors(node):
+            if isinstance(above, (ast.If, ast.IfExp)):
+                several = _asks_for_several(above.test)
+                if several is not None and inner in branches(above, true=several)[0]:
+                    return True
+                if self.leaves(above, inner):
+                    return True
+            inner = above
+        return False
+
+    def _is_one_of_many(self, choice: ast.If | ast.IfExp) -> bool:
         """Does a chain of conditions compare one value with a text each, and is this one of them?"""
         asked = _asked(choice.test)
-        if asked is None:
+        if asked is None or isinstance(choice, ast.IfExp):
             return False
         subject, first = self._module.source(asked), choice
         while isinstance(above := self._module.parent(first), ast.If) and above.orelse == [first]:
@@ -245,6 +261,28 @@ def _names_device(test: ast.expr) -> bool:
     """Does a condition name what chooses the device?"""
     named = (ast.Name, ast.Attribute)
     return any(isinstance(part, named) and _DEVICE.search(word(part).lower()) for part in walk(test))  # fmt: skip
+
+
+def _asks_for_several(test: ast.expr) -> bool | None:
+    """Does a condition hold where a run uses several devices, and there alone? False where it holds with one alone."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            said = _asks_for_several(inner)
+            return None if said is None else not said
+        case ast.BoolOp(op=op, values=values):
+            ending = isinstance(op, ast.And)  # one that asks for several is enough
+            answers = [_asks_for_several(value) for value in values]
+            return ending if ending in answers else None if None in answers else not ending
+        case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
+            if not any(_COUNTED.search(word(part).lower()) for part in walk(left)):
+                return None
+            ask = _OPERATORS.get(type(op))
+            one, many = (ask(1, number), ask(8, number)) if ask else (True, True)
+            return None if one == many else many
+        case ast.Name() | ast.Attribute() | ast.Call():
+            named = word(test.func if isinstance(test, ast.Call) else test)
+            return True if _SEVERAL.search(named.lower()) else None
+    return None
 
 
 def _is_settings(node: ast.expr) -> bool:

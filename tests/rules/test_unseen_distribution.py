@@ -229,3 +229,42 @@ def test_a_count_of_another_file_is_a_factor(
     (tmp_path / "data.py").write_text(f"def loaders(args, loader):\n    {factor.format(name)}\n")
     found = {file.path: [f.code for f in file.findings] for file in analyse([tmp_path], Target(), jobs=1).files}  # fmt: skip
     assert ("HPU323" in found.get("data.py", [])) is elsewhere
+
+
+#: A condition under which a model is wrapped, and whether a run on one device wraps it as well, where nobody sets an option.
+CONDITIONS = {
+    "n_gpus > 1": False,
+    "cfg.NUM_GPUS > 1": False,
+    "torch.cuda.device_count() > 1 and cfg.parallel": False,
+    "len(gpu_ids) >= 2": False,
+    "world_size != 1": False,
+    "args.distributed": False,
+    "not args.distributed or n_gpus == 1": True,
+    "torch.distributed.is_initialized()": False,
+    "args.spread": False,
+    "torch.cuda.is_available()": True,
+    "args.gpu is not None": True,
+    "len(names) > 1": True,
+    "kind == 'large'": True,
+}
+PLACES = [
+    "    if {condition}:\n        model = {wrapper}\n",
+    "    model = {wrapper} if {condition} else model\n",
+    "    if not ({condition}):\n        print()\n    else:\n        model = {wrapper}\n",
+]
+
+
+@pytest.mark.parametrize(("condition", "place"), crossed(list(CONDITIONS), PLACES, rounds=3))
+@pytest.mark.parametrize("given", ["{}", "{}.float()"])
+def test_what_the_model_takes_without_a_wrapper_it_takes_with_one(condition: str, place: str, given: str) -> None:  # fmt: skip
+    head = "import argparse\nimport torch\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--spread', action='store_true')\n\n\ndef f(model, loader, args, cfg, kind, names, device):\n"
+    made = place.format(condition=condition, wrapper="torch.nn.DataParallel(model)")
+    loop = f"    for x, scale in loader:\n        x = x.to(device)\n        model(x, {given.format('scale')})\n"
+    assert ("HPU321" in settled(head + made + loop)[1]) == CONDITIONS[condition]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_what_is_moved_for_a_model_without_a_wrapper_is_moved_for_one_with_it(condition: str) -> None:  # fmt: skip
+    """Whoever moves it in the other case alone has seen to it that the wrapper moves it."""
+    text = f"import torch\n\n\ndef f(model, loader, args, cfg, gpu):\n    if {condition}:\n        model = torch.nn.DataParallel(model)\n    for x, y in loader:\n        if gpu is not None:\n            x = x.cuda(gpu)\n        y = y.cuda()\n        model(x).backward(y)\n"
+    assert "HPU321" in settled(text)[1]
