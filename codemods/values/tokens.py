@@ -171,6 +171,8 @@ class Reasons:
                 or self._module.view(Devices).is_parsed(node)
             )
             return "" if used else "prose, not a value"
+        if self._is_help(self._module.parent(node)):
+            return "the help of an option"
         if is_switch(self._module, node):
             return "the name of a setting that is True or False"
         whole_text: ast.AST = node
@@ -265,10 +267,17 @@ class Reasons:
         call = self._module.parent(node) if isinstance(node, ast.keyword) else node
         if not isinstance(call, ast.Call):
             return ""
-        is_help = isinstance(node, ast.keyword) and node.arg == "help"
-        if is_help and self._values.options.name(call):
+        if self._is_help(node):
             return "the help of an option"
         return self._passed(call)
+
+    def _is_help(self, node: ast.AST | None) -> bool:
+        """``add("--device", help=…)``, whatever is called."""
+        call = self._module.parent(node) if isinstance(node, ast.keyword) and node.arg == "help" else None  # fmt: skip
+        if not isinstance(call, ast.Call):
+            return False
+        named = any(str(getattr(arg, "value", "")).startswith("-") for arg in call.args)
+        return named or bool(self._values.options.name(call))
 
     def _passed(self, call: ast.Call) -> str:
         """By what the called function is: of Python's own, a logger, or an error that is raised."""

@@ -35,13 +35,14 @@ INERT = {
     "never runs": ("import sys\nif sys.version_info < (3, 8):\n    make({})", "if False:\n    make({})"),
     "not used": ("{}",),
     "nothing reads": ("def f():\n    a = {}",),
+    "the help of an option": ("add('--where', help={})", "add('-w', '--where', type=str, help={})", "TABLE = dict(where=own('--where', help='run it with --device ' + {}))"),
     "annotation": ("a: {} = 1", "def f(a: {}):\n    pass"),
 }  # fmt: skip
 #: What may do something with it.
 USED = (
     "make({})", "a = {}\nmake(a)\nprint(a)", "a = {}\nprint(a)\nmake(where=a)", "def f(a={}):\n    print(a)\n    make(a)",
     "a = [{}]\nprint(a[0])\nmake(*a)", "def show(a):\n    print(a)\n    make(a)\nshow({})", "def f():\n    return {}",
-    "for a in [{}]:\n    print(a)\n    make(a)", "info = make\ninfo({})", "a = {}", "a = versions[{}]\nmake(a)", "versions[{}] = 1", "class A:\n    a = {}",
+    "for a in [{}]:\n    print(a)\n    make(a)", "info = make\ninfo({})", "a = {}", "a = versions[{}]\nmake(a)", "versions[{}] = 1", "add('--where', {})", "add('where', help={})", "class A:\n    a = {}",
 )  # fmt: skip
 WORDS = ("cuda", "nccl", "cuda:0")
 
