@@ -59,6 +59,8 @@ def of_project(
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
             own.update(_built(file.path))
+    packages = {path.parent.name for path in texts if path.name == "__init__.py"}
+    own -= {name for name in own - packages if not _is_neighbour(name, texts, unknown=True)}
     found = assess(
         [data for path, data in texts.items() if path not in beside],
         frozenset(own),
@@ -77,15 +79,18 @@ def of_project(
     )
 
 
-def _is_neighbour(name: str, texts: Mapping[Path, bytes]) -> bool:
+def _is_neighbour(name: str, texts: Mapping[Path, bytes], *, unknown: bool = False) -> bool:
     """Do files import a module of the project by its plain name, as scripts in a package do with what is beside or above them?
 
-    A module that imports its own name means a package of others, and files elsewhere do so unless they say where they look.
+    A module that imports its own name means a package of others, and files elsewhere do so unless they say where they look. ``unknown`` is
+    the answer where none imports the name.
     """
     files = {path.parent for path in texts if path.stem == name}
     homes = files | {path.parent.parent for path in texts if path.parent.name == name}
     taking = {path for path in texts if homes and name.encode() in texts[path] and _imports(texts[path], name)}  # fmt: skip
     homes -= {path.parent for path in taking if path.stem == name}
+    if not taking:
+        return unknown
     return bool(homes) and any(
         b"sys.path" in texts[path] or not homes.isdisjoint(path.parents) for path in taking
     )

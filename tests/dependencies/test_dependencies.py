@@ -138,6 +138,12 @@ def test_a_requirement_is_the_package_that_it_installs(tmp_path: Path) -> None:
         ({"run/__init__.py": "", "run/a.py": "import near_zq\n", "run/near_zq.py": "", "requirements.txt": "near-zq\n"}, ["near_zq"]),
         # A folder inside a package has not the name of an installed one.
         ({"run/__init__.py": "", "run/a.py": "from train_zq import T\n", "run/net/x/__init__.py": "", "run/net/x/y/train_zq/b.py": "", "requirements.txt": "train-zq\n"}, ["train_zq"]),
+        # A module hides a package from what may import it by this name, and it means the package itself where it imports its own name.
+        ({"train.py": "import sim_zq\n", "envs/sim_zq.py": ""}, ["sim_zq"]),
+        ({"train.py": "import sim_zq\n", "envs/sim_zq.py": "from sim_zq import f\n", "envs/b.py": "import sim_zq\n"}, ["sim_zq"]),
+        ({"train.py": "import sim_zq\n", "sim_zq.py": ""}, []),
+        ({"train.py": "x = 1\n", "envs/a/b.py": "import sim_zq\n", "envs/sim_zq.py": ""}, []),
+        ({"train.py": "import sys\nsys.path.append('envs')\nimport sim_zq\n", "envs/sim_zq.py": ""}, []),
         # What the project builds from Rust is its own.
         ({"run.py": "import rust_zq, far_zq\n", "lib/Cargo.toml": '[package]\nname = "x"\n\n[lib]\ncrate-type = ["cdylib"]\nname = "rust_zq"\n'}, ["far_zq"]),
         ({"run.py": "import fast_zq, far_zq\n", "ops/setup.py": "from torch.utils.cpp_extension import CUDAExtension\nx = CUDAExtension(\n    name='fast_zq.ops', sources=[])\n"}, ["far_zq"]),
