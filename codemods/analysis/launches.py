@@ -30,6 +30,8 @@ _AS_MODULE = lazily(rb"(?:^|\s)-m[ \t]+([A-Za-z_][\w.]*)")
 _PACKAGED = lazily(rb"(?:^|[\s(`])(\w+-train)(?=[\s)`\\])")
 #: What lists the commands that a package installs.
 _INSTALLS = (b"console_scripts", b"[project.scripts]", b"[tool.poetry.scripts]")
+#: What runs a command from Python.
+_CALLS = (b"os.system(", b"os.popen(", b"subprocess.")
 #: An entry point: ``name = "package.module:function"``.
 _ENTRY = lazily(rb"[\w-]+[ \t]*=[ \t]*[\"']?([A-Za-z_][\w.]*):[A-Za-z_]\w*")
 _COMMENT = re.compile(rb"[ \t]*#")
@@ -84,12 +86,12 @@ def _launched(data: bytes) -> Iterable[bytes]:
     yield from (b"%04d %s" % (place, name) for place, name in enumerate(dict.fromkeys(found)))
 
 
-def _installed(data: bytes) -> Iterable[bytes]:
-    return _launched(data) if any(word in data for word in _INSTALLS) else ()
+def _started(data: bytes) -> Iterable[bytes]:
+    return _launched(data) if any(word in data for word in (*_INSTALLS, *_CALLS)) else ()
 
 
 LAUNCHED = ProjectFact(LAUNCHES, _launched, kinds=("markdown", "shell", "makefile", "toml", "ini"))
-INSTALLED = ProjectFact(LAUNCHES, _installed)
+LAUNCHED_HERE = ProjectFact(LAUNCHES, _started)
 
 
 class Elsewhere:

@@ -20,7 +20,8 @@ _MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
 #: What imports modules by names that it makes.
 _LOADING = (b"import_module", b"__import__", b"iter_modules")
 _LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\biter_modules\(")
-
+#: What it may load is then all that is in a folder.
+_LISTS = lazily(rb"\b(?:iter_modules|walk_packages|listdir|scandir|i?glob|iterdir)\(")
 
 #: A class of samples, which workers read on the CPU; what is none of theirs, and what they would have to do to use a device.
 _SAMPLES = lazily(rb"\nclass[ \t]+\w+\([^)]*Dataset\b")
@@ -40,6 +41,8 @@ def _trains(data: bytes) -> Iterable[bytes]:
         yield b"program"
     if any(word in data for word in _LOADING) and _LOADS.search(data):
         yield b"loads"
+        if _LISTS.search(data):
+            yield b"lists"
 
 
 TRAINS_HERE = ProjectFact(TRAINS, _trains, kinds=("python", "notebook"))

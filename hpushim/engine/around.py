@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePath
@@ -10,7 +11,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hpushim.engine.links import Links
-from hpushim.engine.programs import SHOWN, Started, is_called, programs, started, trained_by
+from hpushim.engine.programs import (
+    SHOWN,
+    Started,
+    does_more,
+    is_called,
+    programs,
+    started,
+    starters,
+    trained_by,
+    trainless,
+)
 from hpushim.model import Program
 from hpushim.patterns import lazily
 
@@ -30,7 +41,8 @@ _PROJECT = lazily(
 class Needed(NamedTuple):
     """The files that no training run needs, the program that a person would start (one that trains, if any does), and what that imports.
 
-    ``chosen``: the files that it may do without, since each way to them has an optional import. ``programs``: all that train, the
+    ``chosen``: the files that it may do without, since each way to them has an optional import, or they are ``others``: it needs none of
+    these, and few of those that train do. ``programs``: all that train, the
     likeliest first. ``trained_by``: the package that does it where none of the project's files trains.
     """
 
@@ -40,6 +52,7 @@ class Needed(NamedTuple):
     chosen: frozenset[str]
     programs: tuple[Program, ...] = ()
     trained_by: str = ""
+    others: frozenset[str] = frozenset()
 
 
 def around(
@@ -71,9 +84,10 @@ def around(
     trains = {*trains} - found - foreign
     trains = {path for path in trains if not path.endswith(".ipynb")} or trains
     scripts = {*scripts, "setup.py"} - {"setup.py"}
+    named = {path: how for path, how in started(paths, launches).items() if path not in found | foreign}  # fmt: skip
+    scripts |= {path for path in named if path.endswith(".py") and PurePath(path).name != "setup.py"}  # fmt: skip
     able = {path for path in scripts if path not in found and path not in foreign}
     called = {path for path in able if PurePath(path).stem.lower().startswith("train")}
-    named = {path: how for path, how in started(paths, launches).items() if path not in found | foreign}  # fmt: skip
     ranked = programs(trains, able, loads, links, named)
     starts = _own(trains | called, paths, links)
     first = _first(ranked, {*starts, *loads}, links)
@@ -89,7 +103,9 @@ def around(
         script, package = trained_by(launches, modules) if not ranked else ("", "")
         return _needed(found, [script or program], links, trained_by=package)
     within = links.needs(starts)
-    needed = within | links.needs((_reach(starts, scripts, links) | {*first}) - found)
+    others = {path for path in able if does_more(path, starts, named)}
+    others = set() if {*first} <= others else others  # nothing shows which trains
+    needed = within | links.needs((_reach(starts, scripts, links) - others | {*first}) - found)
     rest = python - needed
     found |= {path for path in rest if path in scripts or path.endswith(".ipynb")}
     folders = {_folder(path) for path in needed}
@@ -103,11 +119,14 @@ def around(
     else:  # what is loaded by its name is imported by nothing
         folders |= {_folder(path) for path in rest - theirs}
     found |= {path for path in theirs if _folder(path) not in folders}
-    found |= _apart(paths, needed)
+    found |= _apart(paths, needed, links)
     training = [
         each for points, each in ranked if each.path not in found and points > ranked[0][0] - _APART
     ]
-    return _needed(found - {"setup.py"}, first, links, training)
+    runs = {each.path for each in training} | (starts & scripts)
+    found |= trainless(launches, runs | starts, paths)
+    starting = starters(first, launches, paths)
+    return _needed(found - {"setup.py"}, first, links, training, runs=runs, starting=starting, paths=paths)  # fmt: skip
 
 
 #: By so many points a program has to be likelier than those of the project's own package.
@@ -150,13 +169,27 @@ def _needed(
     links: Links,
     training: Sequence[Program] = (),
     trained_by: str = "",
+    *,
+    runs: Collection[str] = (),
+    starting: Collection[str] = (),
+    paths: Collection[str] = (),
 ) -> Needed:
-    """``first``: the program, and those that are as likely."""
+    """``first``: the program, and those that are as likely; ``runs``: all that train; ``starting``: what starts the program."""
     start = {*first} - {""}
-    reached = links.needs(start)
+    users, likely = ([links.needs({run}) for run in some] for some in (runs, start))
+    few = frozenset().union(*users) - _of_most(users) - _of_most(likely) - links.needs(first[:1])
+    reached = links.needs(start) - few
     chosen = (reached - links.certain(start)) | (links.avoidable(found) - links.certain(start))
+    theirs = {_folder(path) for path in few} - {_folder(path) for path in reached.union(*users) - few}  # fmt: skip
+    few |= {path for path in paths if not path.endswith((".py", ".ipynb")) and _folder(path) in theirs}  # fmt: skip
     program = next(iter(first), "")
-    return Needed(frozenset(found), program, reached, chosen, tuple(training), trained_by)
+    return Needed(frozenset(found), program, reached | {*starting}, chosen | few, tuple(training), trained_by, frozenset(few))  # fmt: skip
+
+
+def _of_most(needed: Sequence[Collection[str]]) -> set[str]:
+    """What at least half of them have."""
+    users = Counter(path for each in needed for path in each)
+    return {path for path, number in users.items() if 2 * number >= len(needed)}
 
 
 def _foreign(paths: Collection[str], frameworks: Mapping[str, bool | None]) -> set[str]:
@@ -188,29 +221,41 @@ def _elsewhere(
 
 def _own(starts: set[str], paths: Collection[str], links: Links) -> set[str]:
     """Of files that train those for which the project is run: not those of a copy of another project, nor in a folder beside the package."""
-    inner = _projects(paths)
+    inner = _projects(paths, links)
     if "" not in inner:
         return starts
     own = {path for path in starts if len(_above(_folder(path)) & inner) == 1} or starts
-    package = {path for path in own if _is_packaged(path, paths)}
+    tops = {_package_of(path) for path in own if _is_packaged(path, paths)}
+    package = {path for path in paths if path.endswith(".py") and _package_of(path) in tops}
     return own & links.around(package) if package else own
 
 
 def _is_packaged(path: str, paths: Collection[str]) -> bool:
     """Is a file in the package of the project: ``name/…``, ``src/name/…``?"""
+    return f"{_package_of(path)}/__init__.py" in paths
+
+
+def _package_of(path: str) -> str:
     inner = path.removeprefix("src/")
-    return f"{path[: len(path) - len(inner)]}{_top(inner)}/__init__.py" in paths
+    return path[: len(path) - len(inner)] + _top(inner)
 
 
-def _projects(paths: Collection[str]) -> set[str]:
-    """The folders in which a project is: its requirements are there, and it has code."""
-    found = {_folder(path) for path in paths if _PROJECT.search(path)}
-    return found & {above for path in paths if path.endswith(".py") for above in _above(_folder(path))}  # fmt: skip
+def _projects(paths: Collection[str], links: Links) -> set[str]:
+    """The folders in which a project is: its requirements are there, it has code, and that imports nothing of a package around it."""
+    found: dict[str, set[str]] = {_folder(path): set() for path in paths if _PROJECT.search(path)}
+    for path in paths:
+        for above in _above(_folder(path)) & found.keys() if path.endswith(".py") else ():
+            found[above].add(path)
+    return {
+        folder
+        for folder, code in found.items()
+        if code and (not folder or not any(_is_packaged(path, paths) for path in links.needs(code) - code))
+    }  # fmt: skip
 
 
-def _apart(paths: Collection[str], needed: Collection[str]) -> set[str]:
+def _apart(paths: Collection[str], needed: Collection[str], links: Links) -> set[str]:
     """What is in a project within this one from which nothing is needed."""
-    inner = _projects(paths)
+    inner = _projects(paths, links)
     if "" not in inner:
         return set()
     inner -= {above for path in needed for above in _above(_folder(path))}

@@ -200,6 +200,14 @@ class Facts:
             {module.partition(".")[0] for _, said in self._said for module, _ in said.imports},
         )
 
+    def listed(self, path: str) -> bool:
+        """May what loads whole folders load a file: all below a package that does so, else any?"""
+        return any(
+            b"lists" in said.collected.get(TRAINS, ())
+            and (file.path.name != "__init__.py" or path.startswith(file.shown.removesuffix("__init__.py")))
+            for file, said in self._said
+        )  # fmt: skip
+
     def fed(self, around: Collection[str]) -> frozenset[str]:
         """The files whose code workers run that read samples, on the CPU; what is ``around`` may use it as well."""
         says = {file.shown: said.collected.get(TRAINS, ()) for file, said in self._said}

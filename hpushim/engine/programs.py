@@ -49,7 +49,7 @@ def started(paths: Collection[str], launches: Mapping[str, Sequence[str]]) -> di
     for path, how in todo:  # grows
         for place, name in enumerate(launches.get(path, ())):
             for each in resolved(path, name, ends):
-                if each not in found or (how.first and not found[each].first):
+                if each != path and (each not in found or (how.first and not found[each].first)):
                     found[each] = Started(how.by, how.first, place)
                     if how.first and each in launches:
                         todo.append((each, found[each]))
@@ -90,8 +90,8 @@ def programs(
             why.append("is named for training")
         elif _OTHERS.search(PurePath(path).stem):
             points -= 10
-        elif path not in starts and path not in named and not _is_plain(path):
-            points -= 6  # nothing but an import shows it
+        elif does_more(path, starts, named):
+            points -= 6
         if how := named.get(path):
             points += 10 if how.first else 4
             why.append(f"`{how.by}` has a command that starts it")
@@ -112,6 +112,37 @@ def trained_by(launches: Mapping[str, Sequence[str]], modules: Collection[str]) 
             if found and found[1] in modules and path.endswith(".sh"):
                 return path, found[1]
     return "", ""
+
+
+def does_more(path: str, starts: Collection[str], named: Mapping[str, Started]) -> bool:
+    """Does a program do something else with what it takes from the training: by its name, or since nothing but an import shows that it trains?"""
+    if path in starts or is_called(path) or is_called(PurePath(path).parent.name):
+        return False
+    return bool(_OTHERS.search(PurePath(path).stem)) or (path not in named and not _is_plain(path))
+
+
+def trainless(
+    launches: Mapping[str, Sequence[str]], training: Collection[str], paths: Collection[str]
+) -> set[str]:
+    """The shell scripts that start programs of the project, none of which trains, however far."""
+    ends = by_last(paths)
+    scripts: dict[str, set[str]] = {}
+    for path, names in launches.items():
+        if path.endswith(".sh"):
+            found = (resolved(path, name, ends) or ends.get(PurePath(name).name, ()) for name in names)  # fmt: skip
+            scripts[path] = {each for some in found for each in some} - {path}
+    train = {*training}
+    while more := {path for path, those in scripts.items() if not those.isdisjoint(train)} - train:
+        train |= more
+    return {path for path, those in scripts.items() if those} - train
+
+
+def starters(
+    first: Collection[str], launches: Mapping[str, Sequence[str]], paths: Collection[str]
+) -> set[str]:
+    """The files that start one of the programs."""
+    ends = by_last(paths)
+    return {path for path, names in launches.items() if any(each in first for name in names for each in resolved(path, name, ends))} - {*first}  # fmt: skip
 
 
 def is_called(path: str) -> bool:

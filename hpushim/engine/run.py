@@ -234,21 +234,23 @@ class Run:
         return written(self.root, pairs, allow_dirty) + results[len(pairs) :]
 
     def _unused(self, results: Iterable[FileResult]) -> frozenset[str]:
-        """The functions, classes and methods with stops left to a person that the project offers at most: no code that a run may need uses them."""
+        """What has stops left to a person and is offered at most: files, functions, classes and methods that no code which a run may need uses."""
         asked = {
             (result.path, ".".join(finding.function.split(".")[:depth]))
             for result in results
             for depth in (1, 2)
             for finding in result.findings
-            if finding.function and not finding.fix
+            if not finding.fix
             if finding.severity in ("error", "unknown") or finding.effect == "cpu"
         }
         if not asked:
             return frozenset()
-        around = self.needed.around
-        code = (f for f in self.found.files if f.kind != "markdown" and f.shown not in around)
+        alone = {path for path, _ in asked if path.endswith(".py") and self.needed.reached} - self.needed.reached  # fmt: skip
+        apart = self.needed.around | self.needed.others
+        code = (f for f in self.found.files if f.kind != "markdown" and f.shown not in apart)
         uses = Uses((f.shown, data) for f in code if isinstance(data := read(f.path), bytes))
-        return frozenset(f"{path}:{name}" for path, name in asked if uses.offered(path, name))
+        idle = {path for path in alone if uses.idle(path) and not self.facts.listed(path)}
+        return frozenset(f"{path}:{name}" for path, name in asked if name and uses.offered(path, name)) | idle  # fmt: skip
 
     def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:
         """The results in path order."""

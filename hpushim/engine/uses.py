@@ -71,6 +71,15 @@ class Uses:
             )
         return self._known[key]
 
+    def idle(self, path: str) -> bool:
+        """Does no other file import a file, or name it: as a text, in settings?"""
+        place = PurePath(path)
+        name = (place.parent if place.stem == "__init__" else place).stem
+        return not any(
+            file.path != path and (name.encode() in (file.imports or ()) or _word(name).search(file.text))
+            for file in self._files
+        )  # fmt: skip
+
     def _never_called(self, path: str, owner: str, method: str) -> bool:
         """Is a method of a class without bases named nowhere but where it is defined?"""
         alone = re.compile(_ALONE % owner.encode())
@@ -80,9 +89,10 @@ class Uses:
             return False
         return all(
             use.string[: use.start()].rstrip().endswith(b"def") or _within(use) == method
+            or (file.imports is not None and (owner := _around(use)) is not None and self._is_within(file, use, owner))
             for file in self._files
             for use in _word(method).finditer(file.text)
-        )
+        )  # fmt: skip
 
     def _found(self, path: str, name: str) -> Iterator[tuple[_File, re.Match[bytes]]]:
         """Where a name of a file may be used: there, in files that import it or its module, by its package (``ours.scale``), and as a text."""
@@ -101,17 +111,21 @@ class Uses:
     def _is_used(self, file: _File, use: re.Match[bytes], name: str) -> bool:
         if file.imports is None:
             return not self._is_setting(file, name)
-        owner = max(_DEFINITION.finditer(use.string, 0, use.end()), key=re.Match.start, default=None)  # fmt: skip
-        if owner is None or _OUTSIDE.search(use.string, owner.end(), use.end()):
+        owner = _around(use)
+        if owner is None:
             return not self._is_listed(use)
         inside = owner[1].decode()
         if owner.start(1) == use.start():
             above = next(filter(None, map(bytes.strip, use.string[: owner.start()].split(b"\n")[::-1])), b"")  # fmt: skip
             return above.startswith((b"@", b")")) and not _REGISTERS.match(above)
-        if inside == name or self.offered(file.path, inside) or self._is_listed(use):
-            return False
-        method = _within(use, owner.end())
-        return not method or not self.offered(file.path, f"{inside}.{method}")
+        return inside != name and not self._is_listed(use) and not self._is_within(file, use, owner)
+
+    def _is_within(self, file: _File, use: re.Match[bytes], owner: re.Match[bytes]) -> bool:
+        """Is a use in a definition, or in a method of it, that is only offered itself?"""
+        inside, method = owner[1].decode(), _within(use, owner.end())
+        if self.offered(file.path, inside):
+            return True
+        return bool(method) and self.offered(file.path, f"{inside}.{method}")
 
     def _is_setting(self, file: _File, name: str) -> bool:
         """Is a file of settings, one of many in its folder that no other names, the only one there with a name?"""
@@ -161,6 +175,12 @@ def _folder(path: str) -> str:
 
 def _word(name: str) -> re.Pattern[bytes]:
     return re.compile(rb"(?<!\w)%s(?!\w)" % name.encode())
+
+
+def _around(use: re.Match[bytes]) -> re.Match[bytes] | None:
+    """The definition at the left margin in which a use is."""
+    owner = max(_DEFINITION.finditer(use.string, 0, use.end()), key=re.Match.start, default=None)
+    return owner if owner and not _OUTSIDE.search(use.string, owner.end(), use.end()) else None
 
 
 def _within(use: re.Match[bytes], start: int = 0) -> str:

@@ -168,7 +168,7 @@ def _later(works: Sequence[Work]) -> str:
     if some:
         missing = [work for work in some if work.effort == "none"]
         none = f"; no counterpart on Gaudi: {missing[0].message}" if missing else ""
-        sentence = f" Needed only if an option or a name selects it: {count(len(some), 'piece')} of work by hand{_takes(some)}{none}."
+        sentence = f" Needed only if an option, a name or another program selects it: {count(len(some), 'piece')} of work by hand{_takes(some)}{none}."
     if rest:
         aside = sum(work.aside for work in rest)
         beside = f", {aside:,} of them outside the training code" if aside else ""
@@ -225,6 +225,7 @@ def _is_core(report: Report, kernels: Sequence[Item]) -> bool:
             if PurePath(item.path).name not in BUILDERS
             and item.finding.severity == "error"
             and item.path not in report.chosen
+            and item.path not in report.around
         ]
         if not kernels:
             return False

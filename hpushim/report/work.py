@@ -118,7 +118,8 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
         users = len({item.path for item in group}) if group[0].area == PACKAGES and not late else 0
         carries = users > 2 and users * CARRIES >= python
         rank = -1 if carries else _rank(group[0])
-        made.append((piece.aside, not piece.required, not piece.chosen, not (reached or carries), late, rank, -piece.most, piece))  # fmt: skip
+        decides = piece.required and piece.effort == "none"
+        made.append((piece.aside, not piece.required, not piece.chosen, not decides, not (reached or carries), late, rank, -piece.most, piece))  # fmt: skip
     made.sort(key=lambda each: each[:-1])
     return tuple(work for *_, work in made)
 
@@ -182,13 +183,13 @@ def _is_needed(item: Item, report: Report) -> bool:
     if not is_required(item) or item.finding.unchosen:
         return False
     parts = item.finding.function.split(".")
-    if not report.unused.isdisjoint((f"{item.path}:{parts[0]}", f"{item.path}:{'.'.join(parts[:2])}")):  # fmt: skip
+    if not report.unused.isdisjoint((item.path, f"{item.path}:{parts[0]}", f"{item.path}:{'.'.join(parts[:2])}")):  # fmt: skip
         return False
     if _only_builds(item) and optional_kernels(report):
         return False
     if (item.finding.severity == "unknown" or item.trouble == "cpu") and not _is_reached(item.path, report):  # fmt: skip
         return False
-    return item.path not in report.chosen
+    return item.path not in report.chosen and item.path not in report.around
 
 
 def _built_only(work: Work) -> Work:

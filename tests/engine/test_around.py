@@ -52,7 +52,7 @@ PLAIN = "import torch\n"
         # A script that is called after training trains, whatever does it.
         ({"train.py": "from lib import fit\n" + MAIN, "lib/fit.py": PLAIN, "lib/other/x.py": "loss.backward()\n" + PLAIN, "tools/b.py": MAIN}, {"tools/b.py"}),
         # Training is not what the program outside is for.
-        ({"lib/fit.py": TRAINS, "scripts/look.py": "from lib import fit\n" + MAIN, "examples/e.py": "from lib import fit\n" + TRAINS}, set()),
+        ({"lib/fit.py": TRAINS, "scripts/look.py": "from lib import fit\n" + MAIN, "examples/e.py": "from lib import fit\n" + TRAINS}, {"scripts/look.py"}),
         # With the examples go their settings and commands, but not those of a program outside.
         ({"train.py": "from lib import fit\n" + MAIN, "lib/fit.py": TRAINS, "examples/e.py": "from lib import fit\n" + TRAINS, "examples/run.sh": "x"}, {"examples/e.py", "examples/run.sh"}),
         ({"train.py": "from lib import fit\n" + MAIN, "lib/fit.py": TRAINS, "examples/look.py": MAIN, "examples/run.sh": "x"}, {"examples/look.py"}),
@@ -79,6 +79,15 @@ PLAIN = "import torch\n"
         ({"requirements.txt": "torch\n", "lib/train.py": TRAINS, "lib/requirements.txt": "torch\n"}, set()),
         ({"setup.py": "", "lib/train.py": TRAINS, "requirements/requirements.txt": "torch\n", "requirements/more.txt": "x\n"}, set()),
         ({"a/requirements.txt": "torch\n", "a/train.py": TRAINS, "b/requirements.txt": "torch\n", "b/fit.py": TRAINS}, set()),
+        # Nor is one that imports from the package around it; it is an example of that.
+        ({"setup.py": "", "lib/__init__.py": "", "lib/net.py": PLAIN, "examples/a/train.py": "from lib.net import x\n" + TRAINS, "examples/b/requirements.txt": "torch\n", "examples/b/run.py": "from lib.net import x\n" + TRAINS}, set()),
+        # What takes something from the training is no training, unless it is called so or a command starts it, or nothing else does.
+        ({"lib/fit.py": TRAINS, "train.py": "from lib import fit\n" + MAIN, "tools/robot.py": "from lib import fit\n" + MAIN}, {"tools/robot.py"}),
+        ({"lib/fit.py": TRAINS, "train.py": "from lib import fit\n" + MAIN, "tools/robot.py": "from lib import fit\n" + MAIN, "run.sh": "python tools/robot.py\n"}, set()),
+        ({"lib/fit.py": TRAINS, "train.py": "from lib import fit\n" + MAIN, "tools/predict.py": "from lib import fit\n" + MAIN, "run.sh": "python tools/predict.py\n"}, {"tools/predict.py", "run.sh"}),
+        ({"lib/fit.py": TRAINS, "tools/robot.py": "from lib import fit\n" + MAIN, "tools/rover.py": "from lib import fit\n" + MAIN}, set()),
+        # A script of a shell that starts such things alone, however far.
+        ({"train.py": TRAINS, "show.py": MAIN, "a.sh": "python show.py\n", "b.sh": "bash a.sh\n", "c.sh": "bash a.sh\npython train.py\n", "d.sh": "bash c.sh\n", "e.sh": "echo x\n"}, {"show.py", "a.sh", "b.sh"}),
         # What modules need that may be loaded by their names is needed, whichever script imports it as well.
         ({"run.py": "from nets import make\n" + TRAINS, "nets/__init__.py": "import_module(f'nets.{name}')\n", "nets/a.py": "from ops.conv import b\n", "ops/conv/b.py": PLAIN, "show.py": "from ops.conv import b\n" + MAIN}, {"show.py"}),
         ({"a/Dockerfile": "FROM x\n", ".github/w.yml": "", ".ci.yml": "a: 1\n", "docker-compose.gpu.yaml": "a: 1\n", "train.py": TRAINS}, {"a/Dockerfile", ".github/w.yml", ".ci.yml", "docker-compose.gpu.yaml"}),
@@ -181,6 +190,39 @@ def test_programs_beside_each_other_reach_what_any_of_them_imports(tmp_path: Pat
         (tmp_path / name).write_text(text)
     report = analyse([tmp_path], Target())
     assert (report.program, report.reached) == ("s1_train.py", {"s1_train.py", "s2_train.py", "a.py", "b.py"})  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 9])
+@pytest.mark.parametrize("way", ["shared", "other", "first", "most"])
+@pytest.mark.parametrize("named", ["", "python m0.py\n"])
+def test_what_few_of_the_programs_need_is_by_choice(tmp_path: Path, number: int, way: str, named: str) -> None:  # fmt: skip
+    """Of programs that nothing else sets apart, the one that a person would start and the others."""
+    users = {"shared": range(number), "other": [number - 1], "first": [0], "most": range(number // 2, number)}[way]  # fmt: skip
+    for each in range(number):
+        (tmp_path / f"m{each}.py").write_text("import part.net\n" * (each in users) + MAIN + TRAINS)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "net.py").write_text(PLAIN)
+    (tmp_path / "part" / "run.yaml").write_text("a: 1\n")
+    (tmp_path / "README.md").write_text(named)
+    report = analyse([tmp_path], Target())
+    chosen = {"part/net.py", "part/run.yaml"} if way == "other" and number > 2 else set()
+    assert chosen == report.chosen - {f"m{each}.py" for each in range(number)}
+    assert report.program == "m0.py"
+
+
+LAUNCHES = {"README.md": "python tools/train.py\n", "run.sh": "exec python tools/train.py\n", "go/all.py": "import os\nos.system(f'CUDA_VISIBLE_DEVICES=0 python tools/train.py --rank {n}')\n", "go/some.py": "import subprocess\nsubprocess.run('torchrun tools/train.py', shell=True)\n"}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", LAUNCHES)
+@pytest.mark.parametrize("other", ["", "python tools/show.py\n"])
+def test_what_starts_the_program_is_reached(tmp_path: Path, path: str, other: str) -> None:
+    files = {"tools/train.py": TRAINS + MAIN, "tools/show.py": MAIN, path: LAUNCHES[path], "x.sh": other}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    report = analyse([tmp_path], Target())
+    assert path in report.reached
+    assert {"x.sh", "tools/show.py"}.isdisjoint(report.reached)
 
 
 @pytest.mark.parametrize(("way", "chosen"), [("from lib import fast", False), ("if BACKEND == 'fast':\n    from lib import fast", True), ("try:\n    from lib import fast\nexcept ImportError:\n    fast = None", True)])  # fmt: skip

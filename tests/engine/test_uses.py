@@ -88,3 +88,47 @@ def test_one_of_many_files_of_settings_is_there_for_who_picks_it(given: tuple[st
         path, _, text = each.partition(":")
         files.append((f"configs/{path}", text.encode()))
     assert Uses(files).offered("envs/dpp.py", "Dpp") is not SETTINGS[given]
+
+
+#: Who calls a method, and whether a run may come to it.
+CALLERS = {
+    "def make(agent):\n    return Space(agent).shared()\n": False,
+    "class Remote:\n    def make(self, agent):\n        return Space(agent).shared()\n": False,
+    "def make(agent):\n    return Space(agent).shared()\n\n\nmake(1)\n": True,
+    "class Remote:\n    def make(self, agent):\n        return Space(agent).shared()\n\n\nRemote().make(1)\n": True,
+    "class Remote:\n    def make(self, agent):\n        return Space(agent).shared()\n\n    def close(self):\n        pass\n\n\nRemote().close()\n": False,
+    "make = Space(1).shared()\n": True,
+}
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize("inner", ["Shared(self)", "self.of(Shared)"])
+def test_what_a_method_alone_uses_that_is_called_where_no_run_comes(caller: str, inner: str) -> None:  # fmt: skip
+    own = f"class Shared:\n    def __init__(self, x):\n        x.share_memory_()\n\n\nclass Space:\n    def shared(self):\n        return {inner}\n\n    def go(self):\n        return 1\n\n\nSpace().go()\n"
+    uses = Uses([("space.py", own.encode()), ("remote.py", b"from space import Space\n\n\n" + caller.encode())])  # fmt: skip
+    assert uses.offered("space.py", "Space.shared") is not CALLERS[caller]
+    assert uses.offered("space.py", "Shared") is not CALLERS[caller]
+    assert not uses.offered("space.py", "Space")
+
+
+#: What another file says of ``lib/compat.py``, and whether it may be loaded for that.
+SAYS = {
+    ("a.py", "import lib.compat\n"): True,
+    ("a.py", "from .compat import x\n"): True,
+    ("a.py", "from lib import (\n    compat,\n    net,\n)\n"): True,
+    ("a.py", "from lib import net\n"): False,
+    ("a.py", "make('compat')\n"): True,
+    ("a.py", "make('lib.compat.Net')\n"): True,
+    ("a.py", "# compat\nx = 'not compat but others'\n"): False,
+    ("a.py", "x = compatible\n"): False,
+    ("a.yaml", "_target_: lib.compat.Net\n"): True,
+    ("a.yaml", "x: compatible\n"): False,
+    ("a.sh", "python -m lib.compat\n"): True,
+}
+
+
+@pytest.mark.parametrize("said", SAYS)
+@pytest.mark.parametrize("name", ["lib/compat.py", "lib/compat/__init__.py"])
+def test_a_file_that_no_other_names(said: tuple[str, str], name: str) -> None:
+    files = [(name, b"import torch\n\ncompat = 1\n"), ("lib/net.py", b"x = 1\n"), (said[0], said[1].encode())]  # fmt: skip
+    assert Uses(files).idle(name) is not SAYS[said]

@@ -228,7 +228,7 @@ def test_where_a_piece_of_work_is(aside: bool, function: str, places: tuple[str,
     assert where == f"a.py:1{' in f' if function else ''}{rest}{files}{' (outside the training code)' if aside else ''}"  # fmt: skip
     assert what == "HPU515 m"
     found = msgspec.structs.replace(work, required=False, chosen=True)
-    assert [words.when(one) for one in (found, msgspec.structs.replace(found, chosen=False), msgspec.structs.replace(found, required=True))] == ["only if an option or a name selects it", "not needed to start training", "before it trains on Gaudi"]  # fmt: skip
+    assert [words.when(one) for one in (found, msgspec.structs.replace(found, chosen=False), msgspec.structs.replace(found, required=True))] == ["only if an option, a name or another program selects it", "not needed to start training", "before it trains on Gaudi"]  # fmt: skip
 
 
 @pytest.mark.parametrize("style", ["agnostic", "native"])

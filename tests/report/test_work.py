@@ -140,7 +140,7 @@ def test_what_no_run_comes_to_by_itself_is_no_stop(more: dict[str, object], verd
     stops = at(3, "`load`: stops", "HPU512", **{"severity": "error", "effect": None} | more)  # type: ignore[arg-type]
     made = assess(report(python(stops), unused=frozenset({"loss.py:unused"}))).summary
     assert (made.verdict, [work.chosen for work in made.work]) == (verdict, [bool(more)])
-    assert ("if an option or a name selects it: 1 piece of work by hand (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
+    assert ("if an option, a name or another program selects it: 1 piece of work by hand (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
 
 
 @pytest.mark.parametrize("reached", [True, False])
