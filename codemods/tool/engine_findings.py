@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules.rule import Rule, Wants
 
-from ..analysis.launches import LAUNCHED_HERE, LAUNCHED
+from ..analysis.launches import LAUNCHED, LAUNCHED_HERE
 from ..analysis.project_facts import COMMAND_OPTIONS, FRAMEWORKS_USED
 from ..analysis.training_facts import TRAINS_HERE
 

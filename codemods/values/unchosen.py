@@ -29,7 +29,9 @@ _DEVICE = re.compile(
     r"(^|_)(cuda|[cg]pus?|devices?|accelerator|world|rank|dist|distributed|ddp)(_|$)"
 )
 #: Words of what holds where a run uses several devices, and of what counts them.
-_SEVERAL = re.compile(r"(^|_)(dist|distributed|ddp|dp|parallel|parallelize|multi_?gpus?|multi_?device)(_|$)|^is_initialized$")
+_SEVERAL = re.compile(
+    r"(^|_)(dist|distributed|ddp|dp|parallel|parallelize|multi_?gpus?|multi_?device)(_|$)|^is_initialized$"
+)
 _COUNTED = re.compile(r"(^|_)n?(gpus?|devices?|hpus?|world|replicas|ids)(_|$)")
 _ENVIRONMENT = ("os.getenv", "os.environ.get")
 #: A choice among so many names is made by one of them, and each is there for those who ask for it.

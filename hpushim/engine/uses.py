@@ -89,7 +89,7 @@ class Uses:
             return False
         return all(
             use.string[: use.start()].rstrip().endswith(b"def") or _within(use) == method
-            or (file.imports is not None and (owner := _around(use)) is not None and self._is_within(file, use, owner))
+            or (file.imports is not None and (inside := _around(use)) is not None and self._is_within(file, use, inside))
             for file in self._files
             for use in _word(method).finditer(file.text)
         )  # fmt: skip

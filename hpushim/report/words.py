@@ -95,7 +95,9 @@ def when(found: Work) -> str:
     if found.required:
         return "before it trains on Gaudi"
     return (
-        "only if an option, a name or another program selects it" if found.chosen else "not needed to start training"
+        "only if an option, a name or another program selects it"
+        if found.chosen
+        else "not needed to start training"
     )
 
 
