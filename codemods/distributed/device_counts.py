@@ -48,7 +48,7 @@ class DeviceCount(Rule):
             what = "requires a multiple of" if _is_rest(scaled) else "scales with"
             yield self.finding(
                 scaled,
-                f"`{module.source(scaled).splitlines()[0]}` {what} the number of devices. "
+                f"`{' '.join(module.source(scaled).split())}` {what} the number of devices. "
                 f"{sentence(answer.note)}",
                 row=answer.row,
             )

@@ -50,16 +50,31 @@ _OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
-def unchosen(module: Module, around: list[ast.AST], at: int) -> bool:
+def unchosen(
+    module: Module, around: list[ast.AST], at: int, seen: tuple[ast.AST, ...] = ()
+) -> bool:
     """Is the place ``at``, of which ``around`` are the statements around it, in a branch or in a table that the defaults do not take?"""
     try:
         if any(isinstance(each, ast.If) for each in around) and any(
             map(module.view(Defaults).leaves, around, around[1:])
         ):
             return True
-        return bool(around) and any(_is_table(module, each) for each in _tables(module, around[-1], at))  # fmt: skip
+        if around and any(_is_table(module, each) for each in _tables(module, around[-1], at)):
+            return True
+        return any(_is_called_unchosen(module, each, seen) for each in around)
     except (TooManySteps, RecursionError):
         return False
+
+
+def _is_called_unchosen(module: Module, function: ast.AST, seen: tuple[ast.AST, ...]) -> bool:
+    """Is it a function of this file alone, by its name, all whose calls are in such branches?"""
+    if not isinstance(function, ast.FunctionDef) or function in seen or not re.match(r"_(?!_)", function.name):  # fmt: skip
+        return False
+    index = module.index
+    uses = [*index.attributes(function.name), *index.names(function.name)]
+    calls = [call for call in index.calls(function.name) if function not in module.ancestors(call)]
+    alone = len(calls) == len(uses) and bool(calls)
+    return alone and all(unchosen(module, index.around(at)[::-1], at, (*seen, function)) for at in map(module.start, calls))  # fmt: skip
 
 
 def _tables(module: Module, statement: ast.AST, at: int) -> Iterator[ast.Dict]:

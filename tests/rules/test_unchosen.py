@@ -175,3 +175,22 @@ def test_one_of_many_names_in_a_table(tmp_path: Path, form: str, entry: str) -> 
         (file,) = analyse([tmp_path], Target()).files
         told = {f.unchosen for f in file.findings if f.code == "HPU313"}
         assert told == {TABLES[form] and bool(PRODUCT[entry]) and many}
+
+
+CALLED = {
+    "class A:\n    def step(self):\n        {test}\n            self._fast()\n\n    def _fast(self):\n        {stop}\n": True,
+    "def step(x):\n    {test}\n        _fast()\n\n\ndef _fast():\n    {stop}\n": True,
+    "def step(x):\n    {test}\n        _fast()\n\n\ndef _fast():\n    _faster()\n\n\ndef _faster():\n    {stop}\n": True,
+    "def step(x):\n    {test}\n        fast()\n\n\ndef fast():\n    {stop}\n": False,  # other files may call it
+    "def step(x):\n    {test}\n        _fast()\n    _fast()\n\n\ndef _fast():\n    {stop}\n": False,
+    "def step(x):\n    {test}\n        _fast()\n    hook(_fast)\n\n\ndef _fast():\n    {stop}\n": False,
+    "def step(x):\n    _fast(x)\n\n\ndef _fast(x):\n    _other(x)\n    {stop}\n\n\ndef _other(x):\n    _fast(x)\n": False,
+}
+
+
+@pytest.mark.parametrize("code", CALLED)
+@pytest.mark.parametrize("option", ["args.fast", "args.kind is not None"])
+def test_a_function_is_called_where_the_branch_is_not_taken(tmp_path: Path, code: str, option: str) -> None:  # fmt: skip
+    options = f"{OPTIONS[option]}\nargs = parser.parse_args()\n"
+    text = code.replace("{test}", f"if {option}:").replace("{stop}", STOP)
+    assert found(tmp_path, options + text) == [CALLED[code]]

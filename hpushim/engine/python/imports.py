@@ -205,14 +205,17 @@ class _Plan:
         if len(wanted) > 1:
             return
         new = wanted.pop() if wanted else None
-        stays = new is not None and (alias.asname or new.rpartition(".")[2] == binding.name)
+        # `import torch.cuda as cuda` says no other word than the package does.
+        plain = isinstance(statement, ast.Import) and alias.asname == alias.name.rpartition(".")[2]
+        given = alias.asname if not plain else None
+        stays = new is not None and (given or new.rpartition(".")[2] == binding.name)
         if not stays and in_annotations(module, binding.name):
             return
         plan = self._statements.setdefault(statement, _Statement(statement))
         plan.targets[alias] = new
         if new is not None:
             last = new.rpartition(".")[2]
-            keep = alias.asname or last == binding.name or _taken(module, last)
+            keep = given or last == binding.name or _taken(module, last)
             plan.local[alias] = binding.name if keep else last
 
     # -- writing ----------------------------------------------------------------------------
