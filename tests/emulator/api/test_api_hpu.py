@@ -136,6 +136,11 @@ def test_fork_rng_restores_the_device(hpu):
     assert torch.equal(state, hpu.get_rng_state())
 
 
+@pytest.mark.parametrize("requested", [-1, 0, 1])
+def test_all_streams_have_one_priority(hpu, requested):
+    assert hpu.Stream(priority=requested).priority == hpu.current_stream().priority == 0
+
+
 def test_streams_are_types_of_their_own(hpu):
     stream = hpu.Stream()
     assert type(stream) is hpu.Stream

@@ -63,6 +63,11 @@ class Stream(torch.Stream):
         return 0, -1
 
     @property
+    def priority(self) -> int:
+        """The vendor's answer, whatever was requested."""
+        return 0
+
+    @property
     def hpu_stream(self) -> int:
         """The stream's number; 0 is the default stream."""
         return self.stream_id
