@@ -150,25 +150,19 @@ def arguments_of(module: Module, call: ast.Call) -> Iterator[Given]:
         if keyword.arg is not None:
             yield Given(keyword.arg, keyword.value, keyword)
             continue
-        for value in _either(module, keyword.value):
+        tables = [*module.view(Values).origins(keyword.value)]
+        for value in tables:  # grows
             if isinstance(value, ast.Dict):
                 for key, item in zip(value.keys, value.values, strict=True):
                     name = module.constant(key) if key is not None else None
-                    if isinstance(name, str):
+                    if key is None:
+                        tables += [each for each in module.view(Values).origins(item) if each not in tables]  # fmt: skip
+                    elif isinstance(name, str):
                         yield Given(name, item, None, key)
             elif isinstance(value, ast.Call) and module.qualified(value.func) == "builtins.dict":
                 yield from arguments_of(module, value)
         if isinstance(keyword.value, ast.Name):
             yield from _added(module, keyword.value)
-
-
-def _either(module: Module, node: ast.expr) -> Iterator[ast.expr]:
-    """What a name holds, and both sides of ``{"device_map": "auto"} if many else {}``."""
-    for value in module.values(node):
-        if isinstance(value, ast.IfExp):
-            yield from (value.body, value.orelse)
-        else:
-            yield value
 
 
 def _added(module: Module, name: ast.Name) -> Iterator[Given]:

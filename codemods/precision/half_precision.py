@@ -8,16 +8,18 @@ import re
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
+from hpushim.model import Span
 from hpushim.pycode.walk import walk
 
 from ..analysis.float16_uses import HALF, asks, autocast_halves, followers
 from ..analysis.kinds import defines_method, is_in_module, said
-from ..analysis.names import foreign, word
+from ..analysis.names import called, foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.project_facts import HALVED
 from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask
+from ..bases.row_argument import arguments_of
 from ..edits.arguments import attribute, rename
 from ..edits.imports import through
 from ..edits.spelling import agnostic, half, retext
@@ -56,10 +58,13 @@ class AutocastHalf(Rule):
 
     def __init__(self) -> None:
         self._turned = False
+        #: Entries of tables that were told: two calls may be given one.
+        self._spans: set[Span] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if is_settings(name):
             yield from self._fields(module, node)
+            yield from self._tables(module, called(module, node))
             return
         if (
             name not in HALF
@@ -115,10 +120,10 @@ class AutocastHalf(Rule):
         if not isinstance(call, ast.Call):
             return
         name = module.qualified(call.func) or ""
-        called = name.rpartition(".")[2]
+        last = name.rpartition(".")[2]
         if node.arg == "fp16":
             # The settings of trl's trainers are TrainingArguments with a name of their own.
-            settings = called.endswith("Arguments") or (name.startswith("trl.") and called.endswith("Config"))  # fmt: skip
+            settings = last.endswith("Arguments") or (name.startswith("trl.") and last.endswith("Config"))  # fmt: skip
             if settings and (not isinstance(node.value, ast.Constant) or node.value.value is True):
                 yield self._arguments(module, node, call)
         elif node.arg == "loss_scale":
@@ -130,7 +135,7 @@ class AutocastHalf(Rule):
                     code="HPU209",
                     severity="warning",
                 )
-        elif module.constant(node.value) == "fp16" and called != "Accelerator":  # it has a row
+        elif module.constant(node.value) == "fp16" and last != "Accelerator":  # it has a row
             yield self.finding(
                 node,
                 '`mixed_precision="fp16"` trains in float16; use bfloat16 on Gaudi',
@@ -204,6 +209,23 @@ class AutocastHalf(Rule):
                 yield self.finding(
                     value,
                     "`fp16` is True by default and trains in float16; set `bf16` on Gaudi",
+                    code="HPU209",
+                    severity="warning",
+                    row=ask(module, "transformers.TrainingArguments(fp16=)").row,
+                )
+
+    def _tables(self, module: Module, call: ast.Call | None) -> Yield:
+        """``TrainingArguments(**{"fp16": True})``, ``**options``."""
+        if call is None:
+            return
+        for given in arguments_of(module, call):
+            span = given.span(module)
+            # What it is given by its name has a finding of its own.
+            if given.keyword not in call.keywords and given.name == "fp16" and module.constant(given.value) is True and span not in self._spans:  # fmt: skip
+                self._spans.add(span)
+                yield self.finding(
+                    span,
+                    f"`{module.source(span)}` trains in float16; use bfloat16 on Gaudi",
                     code="HPU209",
                     severity="warning",
                     row=ask(module, "transformers.TrainingArguments(fp16=)").row,

@@ -172,3 +172,23 @@ def test_a_check_of_cudas_handles_stays(test: str) -> None:
     done, codes = settled(text)
     assert test in done
     assert {"HPU028", "HPU125", "HPU106"} & {*codes}
+
+
+TABLES = {
+    "**{0}": "",
+    "**options": "options = {0}",
+    "**self.options": "self.options = {0}",
+    "**tables['train']": "tables = {{'train': {0}}}",
+    "**({0} if x else {{}})": "",
+    "**{{**rest, **{0}}}": "rest = {{}}",
+}
+
+
+@pytest.mark.parametrize("handed", TABLES)
+@pytest.mark.parametrize("table", ["{'fp16': True}", "dict(fp16=True)", "{'fp16': False}", "{'bf16': True}"])  # fmt: skip
+@pytest.mark.parametrize("made", ["TrainingArguments('out', {0})", "Seq2SeqTrainingArguments({0})", "Other({0})"])  # fmt: skip
+def test_a_setting_counts_in_a_table_as_by_its_name(handed: str, table: str, made: str) -> None:
+    line = f"    {TABLES[handed].format(table)}\n" if TABLES[handed] else ""
+    text = f"import torch\nfrom transformers import Seq2SeqTrainingArguments, TrainingArguments\nfrom other import Other\n\n\ndef f(self, x):\n    x.cuda()\n{line}    return {made.format(handed.format(table))}\n"
+    told = "True" in table and "fp16" in table and "Other" not in made
+    assert settled(text)[1].count("HPU209") == told
