@@ -183,7 +183,9 @@ def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
     if device is not None:
         place = next((n for n, arg in enumerate(call.args) if arg is device), None)
         return (Replace(call, lambda node: _disabled(node, place)),)
-    return (Rename(call.func, _NEW), only(call, f"{quoted(module, 'hpu')}, enabled=False"))
+    general = isinstance(call.func, ast.Name) and not module.possible_names(call.func) & CUDA_ONLY
+    renamed = () if general else (Rename(call.func, _NEW),)
+    return (*renamed, only(call, f"{quoted(module, 'hpu')}, enabled=False"))
 
 
 def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:

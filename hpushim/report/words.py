@@ -254,8 +254,9 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
                 f"replaces {option} cuda in the commands that start your scripts{after}",
             )
         )
-    if script.endswith(".sh"):
-        pass  # it starts a program of another package
+    failed = {file.path for file in assessment.report.files if file.status == "failed"}
+    if script.endswith(".sh") or assessment.report.program in failed:
+        pass  # it starts a program of another package, or cannot be read
     elif script and migrated:
         native = f"hpushim run --native {script}"
         found.append((native, "runs the migrated script, on Gaudi or emulated"))

@@ -273,3 +273,18 @@ def test_a_terminal_has_colours_and_the_same_words() -> None:
     coloured = render(whole, "text", color=True)
     assert "\x1b[1;31m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == render(whole).split()
+
+
+@pytest.mark.parametrize(("status", "other"), [("failed", "unchanged"), ("unchanged", "failed")])
+@pytest.mark.parametrize("stage", ["migrated", "before"])
+def test_no_script_is_named_that_could_not_be_read(status: str, other: str, stage: str) -> None:
+    fix = Fix("t", "safe", (Edit(Span(0, 1), "x", "y"),))
+    pending = finding(severity="error", safety="safe", fix=fix, applied=stage == "migrated")
+    files = (
+        file(path="train.py", status=status),
+        file(pending, path="b.py", status="unchanged"),
+        file(path="c.py", status=other),
+    )
+    made = report(*files, program="train.py", stage=stage)
+    named = any("train.py" in command for command, _ in words.steps(assess(made)))
+    assert named == (status != "failed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,22 @@ def test_a_setting_counts_in_a_table_as_by_its_name(handed: str, table: str, mad
     text = f"import torch\nfrom transformers import Seq2SeqTrainingArguments, TrainingArguments\nfrom other import Other\n\n\ndef f(self, x):\n    x.cuda()\n{line}    return {made.format(handed.format(table))}\n"
     told = "True" in table and "fp16" in table and "Other" not in made
     assert settled(text)[1].count("HPU209") == told
+
+
+@pytest.mark.parametrize(
+    ("imported", "after"),
+    [
+        ("from torch.amp import autocast, GradScaler", "GradScaler"),
+        ("from torch.amp import GradScaler as Scaler", "Scaler"),
+        ("from torch.amp.grad_scaler import GradScaler", "GradScaler"),
+        ("import torch.amp", "torch.amp.GradScaler"),
+        ("from torch.cuda.amp import GradScaler", "torch.amp.GradScaler"),
+    ],
+)
+@pytest.mark.parametrize("given", ["", "'cuda'", "'cuda', enabled=True", "device='cuda'"])
+def test_a_scaler_keeps_the_general_name_that_it_has(imported: str, after: str, given: str) -> None:
+    name = after if "cuda.amp" not in imported else "GradScaler"
+    given = "" if "cuda.amp" in imported else given
+    text = f"import torch\n{imported}\n\n\nclass A:\n    def __init__(self, model):\n        self.model = model.cuda()\n        self.scaler = {name}({given})\n"
+    done = settled(text)[0].replace("'", '"')
+    assert re.search(rf"self.scaler = ({re.escape(after)}|GradScaler)\((device=)?\"hpu\", enabled=False\)\n", done)  # fmt: skip
