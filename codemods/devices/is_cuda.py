@@ -41,7 +41,7 @@ class IsCuda(Rule):
         answer = ask(module, "torch.Tensor.is_cuda")
         yield self.finding(
             node,
-            f"`{module.source(node)}` is False for tensors on Gaudi; compare `.device.type` instead",
+            f"`{module.source(node)}` is False for tensors on Gaudi, whose `.device.type` is `hpu`; compare that",
             fix=Rewrite("compare the device type", answer.safety, (_asked(module, node, parent),)),
             row=answer.row,
         )

@@ -78,7 +78,7 @@ class Average(Rule):
         yield self.finding(
             node,
             f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl lacks; "
-            f"call `{_SUMMING}(True)` on the sharded module (torch 2.8)",
+            f"call `{_SUMMING}(True)` on the sharded module (from torch 2.8 on)",
             fix=fix,
             row=_ROW,
             severity="warning",

@@ -179,7 +179,7 @@ class DeviceIds(Rule):
         yield self.finding(
             call.args[1] if first is None else first.keyword or first.value,
             "each process has one Gaudi device, so DDP does not accept `device_ids`; without them, DDP no "
-            "longer moves inputs to the device, so move them before",
+            "longer moves inputs to the device, so move them yourself",
             fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             claims=[each.value for each in given],
