@@ -458,7 +458,7 @@ class Finder:
             and module.qualified(call.func) == "torch.device"
             and len(call.args) + len(call.keywords) == 2
         ):
-            changes = [Replace(node, spelling.type_beside(module, node))]
+            return (Replace(call, spelling.numbered_device(module, call, node)),)
         return tuple(changes)
 
     def _other_index(self, call: ast.Call) -> ast.expr | ast.keyword | None:

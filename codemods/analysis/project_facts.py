@@ -19,7 +19,7 @@ from hpushim.matrix import load, signatures
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
-from ..edits import at_hand
+from ..edits import at_hand, floor
 from ..edits.without_cuda import CUDA_OR_NOT, cuda_or_not
 from .device_texts import device_name
 from .names import is_made_of_torch
@@ -604,3 +604,18 @@ def _holders(data: bytes) -> Iterable[bytes]:
 
 #: The classes whose objects hold a device: ``self.device = …``.
 HOLDERS = ProjectFact(at_hand.HOLDERS, _holders)
+
+
+def _installed(data: bytes) -> Iterable[bytes]:
+    if floor.INSTALLS.search(b"\n" + data):
+        yield b"installed"
+
+
+def _package_cuda(data: bytes) -> Iterable[bytes]:
+    if b"cuda" in data and floor.FOR_CUDA.search(data):
+        yield b"cuda"
+
+
+#: That the project is installed as a package, and that code in the folder of a package is for CUDA.
+INSTALLED = ProjectFact(floor.INSTALLED, _installed, ("python", "toml"), of=floor.is_setup)
+PACKAGE_CUDA = ProjectFact(floor.PACKAGE_CUDA, _package_cuda, of=floor.is_of_package)

@@ -16,10 +16,11 @@ from ..analysis.other_devices import is_check
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule
 from ..edits import neutral
+from ..edits.floor import held
 from ..edits.imports import through
 from ..edits.merged import merged
 from ..edits.operands import checks_cudnn
-from ..edits.spelling import agnostic, mark_of
+from ..edits.spelling import agnostic, mark_of, quoted
 from ..values.checks import Regions
 
 _TOOLKIT = "torch.utils.cpp_extension.CUDA_HOME"
@@ -59,7 +60,27 @@ class Availability(NameRule):
                 fix=Rewrite("move always", "safe", changes, self.group(module, use), harmless=True),
                 row=use.name,
             )
+        if agnostic(module) and module.view(held) is not None:
+            return self._asked_of_the_device(module, use, call, further)
         return self.rename(module, use, self.code, target, "safe", verdict, further)
+
+    def _asked_of_the_device(
+        self, module: Module, use: Name, call: ast.Call | None, further: tuple[Change, ...]
+    ) -> Found:
+        """The oldest torch of the project may not have the name for every accelerator."""
+        whole = any(isinstance(each, Replace) and each.node is not use.node for each in further)
+        changes = further
+        if not whole and call is not None:
+            changes = (Replace(*neutral.there(module, call, quoted(module, "cpu", call)[0])),)
+        return self.finding(
+            use.node,
+            f"`{module.source(use.node)}` is for CUDA only; ask whether the device is the CPU",
+            fix=Rewrite("ask the device", "safe", changes, self.group(module, use))
+            if changes
+            else None,
+            safety=None if changes else "manual",
+            row=use.name,
+        )
 
     def group(self, module: Module, use: Name) -> str:
         return module.view(Devices).group(use.node)
@@ -118,9 +139,18 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
     whole = isinstance(made, ast.Call) and _is_device(module, made) and len(made.args) == 1
     outer = made if whole and isinstance(made, ast.Call) and not made.keywords else choice
     text = outer is choice and isinstance(choice.body, ast.Constant)
+    marks = re.findall(r"[\"'](?=cpu[\"'])", module.source(outer)) or [mark_of(module)]
     asked, _ = through(module, use.node, "torch.accelerator.is_available")
     test = module.source(choice.test).replace(module.source(use.node), asked)
-    marks = re.findall(r"[\"'](?=cpu[\"'])", module.source(outer)) or [mark_of(module)]
+    if module.view(held) is not None:
+        _, asked = neutral.there(module, call, marks[0])
+        now, several = asked.partition(".type")[0], isinstance(choice.test, ast.BoolOp)
+        parts = choice.test.values if isinstance(choice.test, ast.BoolOp) else ()
+        test = (
+            " and ".join(module.source(part) for part in parts if part is not call)
+            if several
+            else ""
+        )
     new = neutral.choice(module, outer, now, marks[0], text=text, test=test)
     return (Replace(outer, new),)
 

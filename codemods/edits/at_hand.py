@@ -269,7 +269,7 @@ def compared_around(module: Module, node: ast.AST) -> str | None:
     for child, above in module.upwards(node):
         if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
             body = above.body if isinstance(above.body, list) else [above.body]
-            for part in _required(above.test) if child in body else ():
+            for part in required(above.test) if child in body else ():
                 tensor, device = _asked(module, part)
                 if isinstance(tensor, ast.Name) and not _is_stored(module, tensor, above, node):
                     return f"{tensor.id}.device"
@@ -282,11 +282,11 @@ def compared_around(module: Module, node: ast.AST) -> str | None:
     return None
 
 
-def _required(test: ast.expr) -> Iterator[ast.expr]:
+def required(test: ast.expr) -> Iterator[ast.expr]:
     """The parts of a condition that are all true where it is."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         for value in test.values:
-            yield from _required(value)
+            yield from required(value)
     else:
         yield test
 

@@ -33,7 +33,9 @@ from .at_hand import (
     at_hand,
     compared_around,
     function_around,
+    required,
 )
+from .floor import held
 from .without_cuda import CUDA_OR_NOT, needs_accelerator
 
 #: In place of a neutral word that torch does not have; no fix may write it in this style.
@@ -80,7 +82,11 @@ def current(module: Module, node: ast.AST) -> str:
     name, needed = imports.through(module, node, ACCELERATOR)
     if not all(each.there for each in needed) or comes_before_torch(module, node):
         return NONE
-    return NONE if _stays(module, node) else f"{name}()"
+    if stays(module):
+        return NONE
+    if not module.view(held):
+        return f"{name}()"
+    return f"{_named(module, OR_CPU if _is_there(module, node) else OR_FAIL)}()"
 
 
 def at_least(module: Module, node: ast.AST) -> str:
@@ -143,7 +149,7 @@ def or_cpu(module: Module, node: ast.AST, mark: str, *, text: bool) -> str:
     now = current(module, node)
     if now == NONE or is_early(module, node) or is_lacking(module, node):
         return NONE
-    if is_needed(module):
+    if is_needed(module) or module.view(held):
         return f"{_default(module, node)}{'.type' * text}"
     return choice(module, node, now, mark, text=text)
 
@@ -152,7 +158,10 @@ def choice(
     module: Module, node: ast.AST, now: str, mark: str, *, text: bool, test: str = ""
 ) -> str:
     """The same as a conditional expression in place of ``node``, over several lines where one would be too long."""
-    parts = _parts(now, mark, text=text, test=test)
+    if not test and module.view(held):
+        return f"{_named(module, OR_CPU)}(){'.type' * text}"
+    torch = imports.local_name(module, "torch")
+    parts = _parts(torch, now, mark, text=text, test=test)
     plain = " ".join(parts)
     above = module.parent(node)
     whole = isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return)) and above.value is node
@@ -162,8 +171,7 @@ def choice(
     return _in_lines(module.deeper(above), parts)
 
 
-def _parts(now: str, mark: str, *, text: bool, test: str = "") -> tuple[str, str, str]:
-    torch = now.removesuffix(".accelerator.current_accelerator()")
+def _parts(torch: str, now: str, mark: str, *, text: bool, test: str = "") -> tuple[str, str, str]:
     test = test or f"{torch}.accelerator.is_available()"
     cpu = f"{mark}cpu{mark}" if text else f"{torch}.device({mark}cpu{mark})"
     return (f"{now}.type" if text else now, f"if {test}", f"else {cpu}")
@@ -173,14 +181,21 @@ def _in_lines(deeper: str, parts: tuple[str, ...]) -> str:
     return "(" + "".join(f"\n{deeper}{part}" for part in parts) + "\n)"
 
 
-def is_needed(module: Module, *, here: bool = True) -> bool:
-    """Does the program fail without CUDA, so that the CPU must not take its place unnoticed?
+def is_needed(module: Module) -> bool:
+    """Does the program fail without CUDA because of what this file does, so that the CPU must not take its place unnoticed?
 
-    As far as the files of the project show; ``here``: because of what this file does.
+    As far as the files of the project show.
     """
     said = module.project.names(CUDA_OR_NOT)
     known = any(map(module.holds, OR_FAIL)) or bool(module.index.strings(_REFUSED))
-    return known or needs_accelerator(module.data, said, here=here)  # fmt: skip
+    return (known and not any(map(module.holds, OR_CPU))) or needs_accelerator(
+        module.data, said, here=True
+    )
+
+
+def is_needed_by_all(module: Module) -> bool:
+    """Does any file of the project move to CUDA, and none do without it?"""
+    return needs_accelerator(b"", module.project.names(CUDA_OR_NOT), here=False)
 
 
 def refusal(torch: str, mark: str) -> str:
@@ -198,7 +213,7 @@ def assigned(
     if needed:
         now = f"{torch}.accelerator.current_accelerator()"
         return f"{refusal(torch, mark)}\n{name} = {now}"
-    parts = _parts(f"{torch}.accelerator.current_accelerator()", mark, text=False)
+    parts = _parts(torch, f"{torch}.accelerator.current_accelerator()", mark, text=False)
     plain = f"{name} = {' '.join(parts)}"
     if len(module.indent(first)) + len(plain) <= _width(module):
         return plain
@@ -321,7 +336,55 @@ def flagged(module: Module, node: ast.AST, mark: str) -> tuple[ast.Call, str] | 
         return None
     if now == NONE or is_early(module, made) or is_lacking(module, made):
         return None
+    if module.view(held) and _is_true_there(module, test):
+        now = f"{_named(module, OR_CPU)}()"
     return made, choice(module, made, now, mark, text=False, test=module.source(choice_.test))
+
+
+def _is_there(module: Module, node: ast.AST) -> bool:
+    """Is there surely an accelerator when ``node`` runs: behind a check, or behind what ends the program without one?"""
+    for child, above in module.upwards(node):
+        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
+            body = above.body if isinstance(above.body, list) else [above.body]
+            if child in body and any(_is_true_there(module, part) for part in required(above.test)):
+                return True
+        if isinstance(child, ast.stmt) and any(_demands(module, s) for s in _before(above, child)):
+            return True
+        if isinstance(above, _FUNCTIONS):
+            return False
+    return False
+
+
+def _is_true_there(module: Module, test: ast.expr) -> bool:
+    """Is a condition true only where there is an accelerator: a check, or a name for one such as ``use_cuda``?"""
+    if isinstance(test, ast.Name):
+        values: list[ast.AST | None] = [bound.value for bound in module.bindings(test)]
+    elif isinstance(test, ast.Attribute) and test.attr != "is_cuda":
+        stores = [each for each in module.index.attributes(test.attr) if isinstance(each.ctx, ast.Store)]  # fmt: skip
+        values = [getattr(module.statement(each), "value", None) for each in stores]
+    else:
+        values = [test]
+    return bool(values) and all(isinstance(value, ast.expr) and any(_asks(module, part) for part in required(value)) for value in values)  # fmt: skip
+
+
+def _asks(
+    module: Module,
+    part: ast.AST,
+    *,
+    same: type[ast.cmpop] = ast.Eq,
+    other: type[ast.cmpop] = ast.NotEq,
+) -> bool:
+    """``torch.cuda.is_available()``, ``default_device().type != "cpu"``, ``x.is_cuda``."""
+    if (
+        isinstance(part, ast.Compare)
+        and getattr(part.left, "attr", "") == "type"
+        and len(part.ops) == 1
+    ):
+        device = module.constant(part.comparators[0])
+        return (device == "cuda" and isinstance(part.ops[0], same)) or (device == "cpu" and isinstance(part.ops[0], other))  # fmt: skip
+    if isinstance(part, ast.Call):
+        return module.qualified(part.func) in _THERE
+    return isinstance(part, ast.Attribute) and part.attr == "is_cuda"
 
 
 def is_chosen(module: Module, node: ast.AST) -> bool:
@@ -351,15 +414,14 @@ def _before(above: ast.AST, child: ast.stmt) -> list[ast.stmt]:
 
 def _demands(module: Module, statement: ast.stmt) -> bool:
     """Does the program end at a statement where there is no accelerator: an assertion, ``if not …: raise``?"""
-    test: ast.expr | None = None
     if isinstance(statement, ast.Assert):
-        test = statement.test
-    elif isinstance(statement, ast.If) and isinstance(statement.test, ast.UnaryOp) and ends(statement.body):  # fmt: skip
-        test = statement.test.operand if isinstance(statement.test.op, ast.Not) else None
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return any(
-        isinstance(part, ast.Call) and module.qualified(part.func) in _THERE for part in parts
-    )
+        return any(_asks(module, part) for part in required(statement.test))
+    if not isinstance(statement, ast.If) or not ends(statement.body):
+        return False
+    test = statement.test
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return any(_asks(module, part) for part in required(test.operand))
+    return isinstance(test, ast.Compare) and _asks(module, test, same=ast.NotEq, other=ast.Eq)
 
 
 def whole(module: Module, node: ast.AST) -> ast.Call | None:
@@ -416,7 +478,7 @@ def _takes_device(module: Module, call: ast.Call) -> bool:
 
 def _default(module: Module, node: ast.AST | None) -> str:
     """A call of the file's function; nothing where the question comes too early, or above the import of torch."""
-    if node is not None and _stays(module, node):
+    if node is not None and stays(module):
         return NONE
     if node is not None and (is_early(module, node) or comes_before_torch(module, node)):
         return NONE
@@ -424,8 +486,24 @@ def _default(module: Module, node: ast.AST | None) -> str:
 
 
 def _function(module: Module) -> str:
-    """The name of the file's function: of the one that is there, or a free one."""
-    first, second = OR_FAIL if is_needed(module) else OR_CPU
+    """The name of the file's function."""
+    return _named(module, OR_FAIL if is_needed(module) else OR_CPU)
+
+
+def there(module: Module, node: ast.AST, mark: str) -> tuple[ast.AST, str]:
+    """Whether there is an accelerator, in a project whose torch may not have ``torch.accelerator``: what is replaced, and by what."""
+    above = module.parent(node)
+    absent = isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not)
+    kept = comes_before_torch(module, node) or stays(module)
+    now = NONE if kept else f"{_named(module, OR_CPU)}()"
+    return (
+        above if absent and above else node
+    ), f"{now}.type {'==' if absent else '!='} {mark}cpu{mark}"
+
+
+def _named(module: Module, names: tuple[str, str]) -> str:
+    """The name of one of the file's functions: of the one that is there, or a free one."""
+    first, second = names
     taken = (is_open(module) and module.project.home(module.path) is None) or not all(
         map(is_default, module.bindings_of(first))
     )
@@ -475,9 +553,9 @@ def is_lacking(module: Module, node: ast.AST) -> bool:
     return module.view(_is_double) and "mps" not in OTHER_TEXTS.findall(module.text)
 
 
-def _stays(module: Module, node: ast.AST) -> bool:
+def stays(module: Module) -> bool:
     """Does the file's check stay CUDA's? What it does not guard stays with it, or there would be two devices."""
-    return is_lacking(module, node) and module.view(_is_checked)
+    return is_lacking(module, module.tree) and module.view(_is_checked)
 
 
 def _is_checked(module: Module) -> bool:

@@ -311,13 +311,11 @@ def comparison(module: Module, owner: ast.AST, node: ast.expr) -> tuple[Change, 
     return (Replace(found[0], found[1]) if found else Replace(node, neutral.NONE),)
 
 
-def type_beside(module: Module, node: ast.expr) -> str:
-    """The type of the accelerator, beside the number of a device."""
-    now = neutral.at_least(module, node)
-    found = at_hand(module, node, types=True)
-    if found and found[1] == "device" and now != neutral.NONE:
-        return f"{found[0]}.type"
-    return now if now == neutral.NONE else f"{now}.type"
+def numbered_device(module: Module, call: ast.Call, node: ast.expr) -> str:
+    """``torch.device(rank)`` for ``torch.device("cuda", rank)``: a number is one of the accelerator's devices, and no text."""
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    number = next(each for each in given if each is not node)
+    return f"{module.source(call.func)}({module.source(number)})"
 
 
 def whole_device(module: Module, node: ast.expr) -> tuple[Change, ...]:

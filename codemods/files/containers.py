@@ -10,8 +10,8 @@ from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Command
 from hpushim.model import Finding, Fix, Span
 
-from ..analysis.required import is_old_image
 from ..analysis.verdict import ask
+from ..edits.floor import is_old_image
 
 #: By its name, or by its tag, as CUDA's own are written: ``${IMAGE}:12.1.1-cudnn8-devel-ubuntu22.04``.
 _IMAGE = re.compile(

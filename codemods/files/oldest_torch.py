@@ -9,14 +9,8 @@ from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Requirement
 from hpushim.model import Edit, Finding, Fix, Span
 
-from ..analysis.required import (
-    FIRST,
-    admits_old_python,
-    held_back,
-    is_old_image,
-    lacks_accelerator,
-    writes_cuda,
-)
+from ..analysis.required import writes_cuda
+from ..edits.floor import FIRST, admits_old_python, held, is_old_image, lacks_accelerator, stays
 
 #: What a text says of the torch that it needs.
 _SAID = re.compile(
@@ -32,7 +26,7 @@ class OldestTorch(TextRule):
         "torch-too-old-for-accelerator",
         fix=("safe", "manual"),
         lower={
-            "note": "a text says so, which nothing reads but people, or a bound of Python allows it"
+            "note": "a text says so, which nothing reads but people, a bound of Python allows it, or the code runs with that torch as well"
         },
     )
     kinds = frozenset({"requirements", "toml", "yaml", "dockerfile", "markdown"})
@@ -41,6 +35,8 @@ class OldestTorch(TextRule):
     def check(self, document: Document) -> Iterator[Finding]:
         if document.target.style != "agnostic":
             return
+        if held(document) is not None and document.kind in ("dockerfile", "markdown"):
+            return  # the code runs with them
         if document.kind == "requirements":
             for item in document.requirements:
                 if item.name == "torch" and not item.option and not item.url:
@@ -57,6 +53,7 @@ class OldestTorch(TextRule):
                 entry.path[-1:] == ("requires-python",)
                 and admits_old_python(str(entry.value))
                 and writes_cuda(document)
+                and held(document) is None
             ):
                 text = f"`{entry.value}` allows a Python for which torch {FIRST} has no release; raise it with torch"
                 yield self.finding(entry.span, text, severity="note")
@@ -66,7 +63,7 @@ class OldestTorch(TextRule):
             if found is not None and judged is not None:
                 name = found[0].removesuffix(found["allowed"]).rstrip()
                 edit = document.rewrite(entry, f"{name}{judged[1]}") if judged[1] else None
-                yield self._told(document, entry.span, judged[0], edit)
+                yield from self._told(document, entry.span, judged[0], edit)
 
     def _of_line(self, document: Document, item: Requirement) -> Iterator[Finding]:
         judged = lacks_accelerator(item.specifier)
@@ -78,7 +75,7 @@ class OldestTorch(TextRule):
             edit = document.replace(item.specifier_span, new)
         elif new and item.name_span is not None and item.name_span.end == item.span.end:
             edit = document.insert(item.span.end, new)
-        yield self._told(document, item.span, message, edit)
+        yield from self._told(document, item.span, message, edit)
 
     def _images(self, document: Document) -> Iterator[Finding]:
         for instruction in document.instructions:
@@ -97,15 +94,18 @@ class OldestTorch(TextRule):
                 yield self.finding(span, text, severity="note")
                 return
 
-    def _told(self, document: Document, span: Span, message: str, edit: Edit | None) -> Finding:
+    def _told(
+        self, document: Document, span: Span, message: str, edit: Edit | None
+    ) -> Iterator[Finding]:
         """The fix is for this style, in which other fixes of such files are not: every device needs that torch."""
-        fix = None
-        partners = held_back(document)
-        if partners:
-            shown = ", ".join(f"`{each}`" for each in partners)
-            message += f"; {shown} beside it {'goes' if len(partners) == 1 else 'go'} with an older torch, so raise them together"
+        fix, floor = None, held(document)
+        if floor is not None:
+            yield self._finding(
+                document, span, stays(message, floor), None, None, None, "note", None, ""
+            )
+            return
         if re.search(r"\[tool\.(?:uv|poetry|pdm)\b", document.text):
             message += "; then renew the lock file"
-        if edit is not None and not partners and writes_cuda(document):
+        if edit is not None and writes_cuda(document):
             fix = Fix("require the first release with it", "safe", (edit,))
-        return self._finding(document, span, message, fix, None, None, None, None, "")
+        yield self._finding(document, span, message, fix, None, None, None, None, "")

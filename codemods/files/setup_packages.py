@@ -14,12 +14,12 @@ from ..analysis.required import (
     ABOUT_CUDA,
     TORCH,
     elsewhere,
-    lacks_accelerator,
     replaces_torch,
     said,
     writes_cuda,
 )
 from ..analysis.verdict import ask
+from ..edits.floor import held, lacks_accelerator
 from ..edits.spelling import retext
 from ..values.releases import leaves_out_gaudis
 
@@ -54,7 +54,7 @@ class SetupPackages(Rule):
     def _too_old(self, module: Module, text: ast.Constant, item: Requirement) -> Yield:
         """Code for every accelerator needs a torch that has ``torch.accelerator``; other packages may be for any device."""
         judged = lacks_accelerator(item.specifier) if item.name == "torch" else None
-        if judged is not None:
+        if judged is not None and held(module) is None:  # else the code runs with it
             message, new = judged
             whole = new and text.value in (item.name, f"{item.name}{item.specifier}")
             whole = whole and writes_cuda(module) and not module.holds("CUDAExtension")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from hpushim.engine.python.changes import Remove, Rename, Replace
+from hpushim.engine.python.changes import Remove, Rename, Replace, written
 from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants
 from hpushim.model import Safety
@@ -17,6 +17,8 @@ from hpushim.pycode.walk import walk
 from ..analysis.groups import AVAILABLE
 from ..analysis.kernels import PROVIDERS
 from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
+from ..edits import neutral
+from ..edits.floor import held, too_new
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
 from ..values.kernel_code import kernel_code
@@ -88,6 +90,8 @@ class _Review:
         self._groups: dict[str, list[Found]] = {}
         #: What is in code that only wraps kernels for CUDA, with what shows it.
         self._wraps: dict[Found, ast.AST] = {}
+        #: Why the file stays as it is.
+        self._whole = ""
         #: Checks of which one uses what the other prepares.
         self._tied: list[tuple[Check, Check]] = []
         for item in self._fixed:
@@ -100,6 +104,7 @@ class _Review:
         if agnostic(self._module):
             self._keep_groups()
             self._keep_wrappers()
+            self._keep_file()
             self._tied = list(_tied(self._module, self._turns))
         while self._raise():
             pass
@@ -128,6 +133,19 @@ class _Review:
             for above in self._module.ancestors(item.node):  # type: ignore[arg-type]
                 if above in code:
                     self._level[item], self._wraps[item] = 2, code[above]
+
+    def _keep_file(self) -> None:
+        """All of a file turns, or nothing: where one part has to stay, what turned would be beside code for CUDA alone."""
+        floor = self._module.view(held)
+        lacking = next((name for item in self._fixed if floor and (name := too_new(_texts(item), floor))), "")  # fmt: skip
+        if floor and lacking:
+            self._whole = f"{floor.why} allows torch {floor.oldest}, which lacks `{lacking}`"
+        elif neutral.stays(self._module):
+            self._whole = (
+                "its check for CUDA stays, since it computes in float64, which MPS does not have"
+            )
+        if self._whole:
+            self._level = dict.fromkeys(self._fixed, 2)
 
     def _nvidia(self, check: Check) -> ast.AST | None:
         """The first part of what a check controls that is in a module of torch for NVIDIA."""
@@ -251,6 +269,10 @@ class _Review:
             group = fix.group if group is None else group
             new = msgspec.structs.replace(fix, safety=_LEVELS[level], group=group)
             result[item] = self._held(item, level).with_fix(new)
+        for item in self._fixed if self._whole else ():
+            told = f"{item.finding.message}. `migrate` leaves the file: {self._whole}"
+            finding = msgspec.structs.replace(item.finding, message=told)
+            result[item] = replace(item, finding=finding).with_fix(None)
         for item, why in self._wraps.items():
             told = f"`{_short(self._module.source(item.node))}` stays, since it only serves a kernel for CUDA, `{_short(self._module.source(why))}`"  # type: ignore[arg-type]
             finding = msgspec.structs.replace(item.finding, severity="note", message=told)
@@ -369,6 +391,13 @@ class _Review:
             elif items[0].finding.fix and items[0].finding.fix.group:
                 named[items[0]] = ""
         return named
+
+
+def _texts(item: Found) -> Iterator[str]:
+    """What the changes of a finding write."""
+    for change in item.changes:
+        yield from written(change)
+        yield str(getattr(change, "writes", ""))
 
 
 def _asks_for_cuda(module: Module, check: Check) -> bool:

@@ -8,10 +8,19 @@ from collections.abc import Iterator
 from hpushim.engine.python.changes import Change, Define, Import, Insert, Replace, Rewrite
 from hpushim.engine.rules.rule import Claim, Code, Found, Module, Rule, Strength, Wants, Yield
 
-from ..analysis.project_facts import CLASSES, CUDA_HERE, HOLDERS, SHARED_HERE, TAKEN_HERE
+from ..analysis.project_facts import (  # fmt: skip
+    CLASSES,
+    CUDA_HERE,
+    HOLDERS,
+    INSTALLED,
+    PACKAGE_CUDA,
+    SHARED_HERE,
+    TAKEN_HERE,
+)
 from ..edits import neutral
 from ..edits.at_hand import FUNCTIONS, OR_CPU, OR_FAIL
 from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
+from ..edits.floor import FIRST, held
 from ..edits.imports import local_name, taken_from
 from ..edits.spelling import ACCELERATOR, agnostic, is_choice, mark_of, shared
 
@@ -22,6 +31,8 @@ _WITHOUT_TORCH = (
 )
 
 
+#: What a function of the agnostic style asks an old torch.
+_ASKS = ', "accelerator")'
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: What the function of the agnostic style gives: where the CPU may take the place of the accelerator, and where not.
 _WHAT = ("its accelerator, or the CPU", "its accelerator, without which the program ends")
@@ -33,7 +44,7 @@ class DualConstant(Rule):
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
     wants = Wants(
         words=(ACCELERATOR, *FUNCTIONS),
-        facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS, TAKEN_HERE),
+        facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS, TAKEN_HERE, INSTALLED, PACKAGE_CUDA),
     )
     #: A file that defines the function for others may not use it.
     also = Wants(words=("torch", "import"))
@@ -43,6 +54,7 @@ class DualConstant(Rule):
         if not shared(module):
             return
         if agnostic(module):
+            yield from _asking(module)
             yield from self._device(module)
             return
         yield from _sides_of_cuda(module)
@@ -88,7 +100,7 @@ class DualConstant(Rule):
                 )
                 continue
             torch = local_name(module, "torch")
-            here = _imports(module, "torch")
+            here = _imports(module, "torch") and module.view(held) is None
             single = only_assigned(module, name) if here else None
             if single is not None:
                 yield self._chosen(
@@ -122,6 +134,8 @@ class DualConstant(Rule):
         lines = [f"if {torch}.accelerator.is_available():", f"    {now}", cpu]
         if name in OR_FAIL:
             lines = [*neutral.refusal(torch, mark).split("\n"), now]
+        if module.view(held) is not None:
+            lines = _for_old_torch(torch, mark, lines, needed=name in OR_FAIL)
         code = "\n    ".join((f"def {name}():", *lines))
         early = code if _imports_first(module) else f"import torch\n\n\n{code}"
         return self.finding(
@@ -150,10 +164,27 @@ class DualConstant(Rule):
             )
 
 
+def _for_old_torch(torch: str, mark: str, lines: list[str], *, needed: bool) -> list[str]:
+    """The function's lines, with what they do where torch has no ``torch.accelerator``."""
+    asked, cuda = f"hasattr({torch}{_ASKS}", f"return {torch}.device({mark}cuda{mark})"
+    if needed:
+        return [f"if not {asked}:  # before torch {FIRST}", f"    {cuda}", *lines]
+    first = [f"if {asked}:  # since torch {FIRST}", *(f"    {line}" for line in lines[:2])]
+    return [*first, f"elif {torch}.cuda.is_available():", f"    {cuda}", *lines[2:]]
+
+
+def _asking(module: Module) -> Iterator[Claim]:
+    """The functions that give the device whatever torch there is: what they do with an old one is CUDA's."""
+    for name in FUNCTIONS:
+        for made in module.index.definitions(name):
+            if isinstance(made, ast.FunctionDef) and _ASKS in module.source(made):
+                yield Claim(made, Strength.FIRM)
+
+
 def _common(module: Module) -> str:
     """The name of the function that files of the project share."""
     shared = module.project.names(SHARED_HERE.name)
-    return OR_FAIL[0] if OR_FAIL[0] in shared or (not shared and neutral.is_needed(module, here=False)) else OR_CPU[0]  # fmt: skip
+    return OR_FAIL[0] if OR_FAIL[0] in shared or (not shared and neutral.is_needed_by_all(module)) else OR_CPU[0]  # fmt: skip
 
 
 def _only(module: Module, single: ast.expr, torch: str, *, needed: bool) -> tuple[Change, ...]:

@@ -80,7 +80,8 @@ class Facts:
         collected: dict[str, tuple[bytes, ...]] = {}
         code = b"\n" + data if file.kind in ("python", "notebook") else data
         for fact in _wanted():
-            if file.kind in fact.kinds and (found := set(fact.find(code))):
+            asked = file.kind in fact.kinds and (fact.of is None or fact.of(file.shown))
+            if asked and (found := set(fact.find(code))):
                 collected[fact.name] = tuple(sorted(found))
         if file.kind == "python":
             methods.update(_METHOD.findall(code))
@@ -96,7 +97,7 @@ class Facts:
             if file.kind in _CODE
             else ()
         )
-        asked = pins(data, file.kind) if says_versions(file.path, file.kind) else {}
+        pinned = pins(data, file.kind) if says_versions(file.path, file.kind) else {}
         return Said(
             dict(methods),
             tuple(sorted(imports)),
@@ -105,7 +106,7 @@ class Facts:
             tuple(options),
             collected,
             tuple(mentioned),
-            tuple(asked.items()),
+            tuple(pinned.items()),
             tuple(sorted(optional(code))) if file.kind == "python" else (),
         )
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hpushim.engine.python.changes import (
     Change,
     Define,
@@ -280,6 +282,9 @@ class _Plan:
             return
         if re.match(r"(async )?def ", change.code):
             insert = self._as_function(change)
+            for other, above in self._added.items():
+                if other.startswith(_DEFINED) and above.anchor is insert.anchor:
+                    self._added[other] = msgspec.structs.replace(above, code=above.code.rstrip())
         else:
             insert = self._behind_imports(f"\n{change.code}", last=True)
             if change.user is not None and not _stands_before(insert, change.user, self._module):

@@ -23,6 +23,8 @@ class ProjectFact(msgspec.Struct, frozen=True):
     #: Whether a file that has any of the names says something of the files that it imports and of those that import it:
     #: ``module.project.reaches(fact.name, module.path)``.
     spreads: bool = False
+    #: Of these kinds the files that it is collected from, by their path as it is shown; None for all.
+    of: Callable[[str], bool] | None = None
 
 
 #: The fact of this name tells the frameworks that a file imports, ``b""`` for those that the rules are about. Where no file

@@ -1,0 +1,178 @@
+"""The oldest torch that a project allows: whether it has ``torch.accelerator``, and whether it can simply be a later one.
+
+Where something holds it back, code is written that checks for it, and what is newer still stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from hpushim.engine.base.text import Text
+from hpushim.patterns import lazily
+
+#: The first release with ``torch.accelerator``, and releases before it.
+FIRST = "2.6"
+_OLDER = ("2.5.1", "2.4.1", "2.1.2", "2.0.1", "1.13.1", "1.8.1")
+#: A version of torch that may simply be a later one: none, or a lower bound.
+_LOWER = re.compile(r"\s*(?:>=?\s*[\w.]+)?\s*")
+_TORCH = ("torch", "pytorch")
+#: Packages that are made for one release of torch, or that it needs, and their first release for that one; "" where there is none:
+#: torch's channel of conda ended before it.
+_PARTNERS = {"torchvision": "0.21", "torchaudio": "2.6", "xformers": "0.0.29", "python": "3.9", "pytorch-cuda": "", "cudatoolkit": ""}  # fmt: skip
+#: Beyond every release.
+_END = "1000"
+
+#: Images with torch, and the version in their tag; NVIDIA's are numbered by year and month, and have torch 2.6 since this one.
+_IMAGE = re.compile(
+    r"(?:docker\.io/)?(?:nvcr\.io/nvidia/pytorch:(?P<month>\d\d\.\d\d)|pytorch/pytorch:(?P<version>\d+\.\d+))"
+)
+_MONTH = "25.01"
+
+#: What this style writes, with the first release that has it.
+_SINCE = {
+    r"\baccelerator\.\w|get_default_backend_for_device|^torch\.(?:Event|Stream)$": FIRST,
+    r"OutOfMemoryError": "2.5",
+    r"\bamp\.custom_|get_device_module|get_autocast_dtype": "2.4",
+    r"(?<!cuda\.)\bamp\.GradScaler\b": "2.3",
+    r"^torch\.autocast$|(?<!cuda\.amp\.)\bautocast\(": "1.10",
+}
+
+#: A project that is installed as a package, and whether the code of that package itself is for CUDA.
+INSTALLS = lazily(rb"\bsetup\(|\n\[(?:project|tool\.poetry)\]")
+FOR_CUDA = lazily(
+    rb"\n[^#\n]*(?:\.cuda\(|\btorch\.cuda\.|(?:\bto\(|\bdevice[(=]|[ \t]=)[ \t]*[\"']cuda)"
+)
+#: Folders that are beside a package.
+_BESIDE = frozenset(["test", "tests", "testing", "example", "examples", "doc", "docs", "tutorial", "tutorials", "benchmark", "benchmarks", "demo", "demos", "notebooks", "scripts", "tools"])  # fmt: skip
+
+
+def is_of_package(path: str) -> bool:
+    """Is a file, as it is shown, in the folder of a package?"""
+    folders = path.replace("\\", "/").lower().split("/")[:-1]
+    return bool(folders) and _BESIDE.isdisjoint(folders)
+
+
+def is_setup(path: str) -> bool:
+    return path.replace("\\", "/").rpartition("/")[2] in ("setup.py", "pyproject.toml")
+
+
+#: The project's facts: that it is installed as a package, and that code of such a package is for CUDA.
+INSTALLED = "files that install a package"
+PACKAGE_CUDA = "code for CUDA in packages"
+
+
+class Floor(NamedTuple):
+    """What keeps the oldest torch of a project where it is, and that torch."""
+
+    why: str
+    oldest: str
+
+
+def held(text: Text) -> Floor | None:
+    """What keeps a project from asking for the first torch with ``torch.accelerator``; None where nothing does. Request it as a view."""
+    oldest: list[str] = []
+    why = ""
+    for name, versions in text.project.pins:
+        first = FIRST if name in _TORCH else _PARTNERS.get(name)
+        old = _older(versions) if name in _TORCH else None
+        if old is not None:
+            oldest.append(old)
+        if not why and (first == "" or (first is not None and not _admits(versions, first))):
+            why = f"`{name}{versions}`"
+    if not why and oldest and text.project.names(INSTALLED) and not text.project.names(PACKAGE_CUDA):  # fmt: skip
+        why = "the package itself, which needs no later torch,"
+    return Floor(why, min(oldest, key=_numbers, default=_OLDER[-1])) if why else None
+
+
+def _older(versions: str) -> str | None:
+    """The oldest release before :data:`FIRST` among some versions."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    with suppress(InvalidSpecifier):
+        allowed = SpecifierSet(versions)
+        exact = re.fullmatch(r"==(\d+\.\d+)(?:\.(\d+))?(?:\.\*)?", versions)
+        known = (*_OLDER, f"{exact[1]}.{exact[2] or 0}") if exact else _OLDER
+        found = [one for one in known if one in allowed and _numbers(one) < _numbers(FIRST)]
+        return min(found, key=_numbers, default=None)
+    return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def stays(message: str, floor: Floor) -> str:
+    """The message on a requirement that is not raised."""
+    return f"{message.partition('; ')[0]}; it is not raised, because of {floor.why}, and the code checks for it"
+
+
+def too_new(texts: Iterable[str], floor: Floor) -> str:
+    """What of some texts the oldest torch of a project lacks; "" where it has all, or the text checks for it."""
+    for text in texts:
+        if "hasattr(" in text:
+            continue
+        for pattern, since in _SINCE.items():
+            found = re.search(pattern, text)
+            if found is not None and _numbers(floor.oldest) < _numbers(since):
+                return text if len(text) < 60 else found[0].rstrip("(")
+    return ""
+
+
+def is_old_image(name: str) -> bool:
+    """Does an image have a torch without ``torch.accelerator``?"""
+    found = _IMAGE.match(name)
+    if found is None:
+        return False
+    if found["month"]:
+        return found["month"] < _MONTH
+    return lacks_accelerator(f"=={found['version']}.0") is not None
+
+
+def lacks_accelerator(allowed: str) -> tuple[str, str] | None:
+    """Of the versions of torch that are allowed: what to say where some lack ``torch.accelerator``, and the versions to write; "" for a person."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import Version
+
+    try:
+        versions = SpecifierSet(re.sub(r"^=(?!=)", "==", allowed.partition(";")[0].strip()))
+    except InvalidSpecifier:
+        return None
+    exact = re.fullmatch(r"==(\d+\.\d+\.\d+)", allowed)
+    older = (*_OLDER, exact[1]) if exact and Version(exact[1]) < Version(FIRST) else _OLDER
+    old = next((version for version in older if version in versions), None)
+    if old is None:
+        return None
+    shown = f"`torch{allowed}`" if allowed else "`torch` without a version"
+    message = (
+        f"{shown} allows torch {old}, which lacks `torch.accelerator`; require `torch>={FIRST}`, "
+        "whose `torch.load` reads weights only by default"
+    )
+    return message, f">={FIRST}" if _LOWER.fullmatch(allowed) else ""
+
+
+def admits_old_python(versions: str) -> bool:
+    """Is a Python among the versions for which the first torch with ``torch.accelerator`` has no release?"""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    with suppress(InvalidSpecifier):
+        return "3.8" in SpecifierSet(versions)
+    return False
+
+
+def _admits(versions: str, first: str) -> bool:
+    """Is a release from ``first`` on among the versions?"""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        allowed = SpecifierSet(versions)
+    except InvalidSpecifier:
+        return True
+    named = [each.version.removesuffix(".*") for each in allowed if each.operator != "==="]
+    with suppress(InvalidVersion):
+        newer = [name for name in named if Version(name) >= Version(first)]
+        return any(each in allowed for each in (first, f"{first}.1", *newer, _END))
+    return True
