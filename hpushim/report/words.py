@@ -71,7 +71,7 @@ _MARKS = {
 }
 #: Terms of Gaudi that messages use, and what they mean.
 _TERMS = {
-    r"(?:lazy|eager) mode": "eager mode: Gaudi runs each operation as it comes (PT_HPU_LAZY_MODE=0); lazy mode: it collects operations and runs them at the next `mark_step()` (1)",
+    r"(?:lazy|eager) mode": "eager mode (PT_HPU_LAZY_MODE=0): Gaudi runs each operation as it comes; lazy mode (PT_HPU_LAZY_MODE=1): it collects operations and runs them at the next `mark_step()`",
     r"\bgraph\b": "graph: operations that Gaudi compiles and runs as one; for each new shape of a tensor it compiles another graph, which takes time",
     r"\bhccl\b": "hccl: Gaudi's backend of torch.distributed, in the place of NCCL",
 }
