@@ -140,7 +140,7 @@ def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
         return None
     if first.code is None:
         return None
-    if wrong and not failure(first):
+    if wrong and (not failure(first) or more < done):
         place = tuple(wrong["places"][-1]) if wrong["places"] else None
         return Difference("error", f"{wrong['kind']}: {wrong['message']}", more + 1, place=place)
     if first.code != second.code:

@@ -208,10 +208,12 @@ def is_left(line: str) -> bool:
 
 def repaired(line: str) -> list[str]:
     """What a line that was left could be in HPU code."""
-    words = re.sub(r"\bcuda\b", "hpu", re.sub(r"\bnccl\b", "hccl", line))
-    words = re.sub(r"\b(float16|half)\b", "bfloat16", words)
+    devices = re.sub(r"\bcuda\b", "hpu", re.sub(r"\bnccl\b", "hccl", line))
+    words = re.sub(r"\b(float16|half)\b", "bfloat16", devices)
+    # A text may be what the user chooses by, and stays.
+    attributes = re.sub(r"(?<=\.)(float16|half)\b", "bfloat16", devices)
     general = line.replace("torch.cuda.", "torch.")
-    return [one for one in dict.fromkeys((words, general)) if one != line]
+    return [one for one in dict.fromkeys((words, attributes, general)) if one != line]
 
 
 def lost(hunks: list[Hunk], ran: Callable[[str, int], bool]) -> list[tuple[str, int, str]]:

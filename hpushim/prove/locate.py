@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_RUNS = 10  # before the changes are divided
 _MOST_REPAIRS = 4  # lines that still name CUDA
 _MOST_PARTS = 7  # runs with a part of the changes: each halves them
+_MOST_SHOWN = 3  # findings
 _CODE = re.compile(r"HPU\d{3}")
 _OF_VALUES = ("loss", "gradients", "parameters", BITS)
 
@@ -81,17 +82,22 @@ class _Search:
         if place is not None:
             line = hunk_tools.original_line(self.hunks, *place)
             self.cause.shows = f"{place[0]}:{line}"
+        if difference.missing is not None:
+            self.missing = difference.missing
+            self.cause.shows = f"{self.missing[0]}:{self.missing[1]}"
         if not self._lacks(difference, place, line):
             self._changes(difference, place, line)
 
     def _lacks(self, difference: Difference, place: tuple[str, int] | None, line: int) -> bool:
         """Whether the copy lacks something: a call, a mark, a rewrite; names the line that lacks it."""
-        if difference.missing is not None:
-            self._at_original(*difference.missing)
-            return True
         if place is not None and difference.kind == "marks":
             self._at_original(place[0], line)
             return True
+        if (missing := difference.missing) is not None:
+            for part in self._changed_at(*missing):
+                if self._differs([part]):
+                    self._at_original(*missing)
+                    return True
         left = hunk_tools.left_over(self.outcome.report, self.copy, self.hunks, self._ran)
         for file, number in left[:_MOST_REPAIRS]:
             text = hunk_tools.line_of(self.copy, file, number)
@@ -130,7 +136,7 @@ class _Search:
         if self.cause.file:
             return
         # Under the shim the copy does what it should: what is wrong is what it lacks, or is there natively alone.
-        if self.missing is not None:
+        if self.missing is not None and self._is_named(*self.missing):
             self._at_original(*self.missing)
         elif not found and any(
             self._is_repaired_at(*lost)
@@ -145,8 +151,10 @@ class _Search:
             self.cause.how = "the copy does it natively, and not under the shim"
             return
         self.cause.how = "no single rewrite explains it" + (
-            "; this is where it shows first" if place else ""
+            "; this is where it shows first" if self.cause.shows else ""
         )
+        if by_hand := self._by_hand() if difference.kind == "error" else "":
+            self.cause.how += f"; of the work by hand ran {by_hand}"
 
     def _ran(self, file: str, line: int) -> bool:
         """Whether a line of the original ran, as far as it was asked; none of a file that was never loaded did."""
@@ -165,6 +173,35 @@ class _Search:
             ),
             None,
         )
+
+    def _changed_at(self, file: str, line: int) -> list[list[Hunk]]:
+        """The changes of which one is in a statement of the original, not only behind it."""
+        lines = self.trial.statement(file, line)
+        return [
+            part
+            for part in hunk_tools.units(self.hunks)
+            if any(h.file == file and h.old and not lines.isdisjoint(_about(h)) for h in part)
+        ]
+
+    def _is_named(self, file: str, line: int) -> bool:
+        """Whether a statement of the original was changed, or has a finding about which nothing was done."""
+        lines = self.trial.statement(file, line)
+        told = any(
+            one.file == file and one.line in lines for one in self.outcome.coverage.findings_run
+        )
+        return told or bool(self._changed_at(file, line))
+
+    def _by_hand(self) -> str:
+        """The errors on Gaudi that the copy still has, in files that were loaded."""
+        errors = {
+            (file.path, finding.line, finding.code)
+            for file in self.outcome.report.files
+            for finding in file.findings
+            if finding.severity == "error" and not finding.applied
+        }
+        some = [f"{one.file}:{one.line} {one.code} {one.name}" for one in self.outcome.coverage.findings_run if (one.file, one.line, one.code) in errors]  # fmt: skip
+        more = f" and {len(some) - _MOST_SHOWN} more" if len(some) > _MOST_SHOWN else ""
+        return ", ".join(some[:_MOST_SHOWN]) + more
 
     def _at_original(self, file: str, line: int) -> None:
         """Names a line of the original, and the rewrite in it."""

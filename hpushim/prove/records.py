@@ -91,6 +91,8 @@ def read(at: Path) -> Record:
             process.by_hand = True
         if process.steps:
             found.append((process.rank, path.name, process))
+    # Other processes fail for want of the first one that did.
+    record.errors.sort(key=lambda error: float(error.get("when", 0.0)))
     record.processes = [process for *_, process in sorted(found, key=lambda one: one[:2])]
     return record
 

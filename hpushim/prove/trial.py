@@ -471,7 +471,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.comparisons = [pair]
     else:
         outcome.comparisons = [_on_one_device(trial, outcome)]
-    if cpu is not None and _usable(cpu, whole):
+    if cpu is not None and _usable(cpu, shim, native):
         outcome.comparisons.append(compare(cpu, whole, same_device=False))
     if outcome.difference is None:
         _in_float32(trial, outcome)
@@ -682,13 +682,14 @@ def _is_mended(cpu: Run, shim: Run, native: Run) -> bool:
 
 def _stops_on_hpu(runs: list[Run]) -> bool:
     """Whether both runs on hpu end with an uncaught exception, and no run on the CPU shows that it is the script's own."""
-    if len(runs) == 3 and _usable(runs[0], runs[1]):
+    if len(runs) == 3 and _usable(*runs):
         return False
     return failure(runs[-1]) is not None and failure(runs[-2]) is not None
 
 
-def _usable(cpu: Run, shim: Run) -> bool:
-    """Whether the CPU run is a reference: it trained, and did not fail for want of a device."""
+def _usable(cpu: Run, shim: Run, native: Run) -> bool:
+    """Whether the CPU run is a reference: it trained, and did not fail for want of a device, or later than both runs on hpu."""
     mine, other = failure(cpu), failure(shim)
     fails_alike = mine is not None and other is not None and mine["kind"] == other["kind"]
-    return bool(cpu.record.steps) and (mine is None or fails_alike)
+    later = all(failure(run) and run.record.steps < cpu.record.steps for run in (shim, native))
+    return bool(cpu.record.steps) and (mine is None or fails_alike or later)

@@ -71,6 +71,15 @@ def test_a_cpu_run_that_ends_otherwise_is_not_called_alike(
     assert verdict.endswith(f"the CPU run {told}")
 
 
+def test_a_cpu_run_that_fails_later_than_on_hpu_is_compared_with(tmp_path: Path) -> None:
+    stops = "    if device.type == 'cuda':\n        raise ValueError('no')\n    if step == 3:\n        raise OSError('full')\n    scaler.step(optimizer)\n"
+    (tmp_path / "train.py").write_text(TRAIN.replace("    scaler.step(optimizer)\n", stops))
+    done = prove("train.py", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (verdict, *_) = done.stdout.splitlines()
+    assert verdict == "different from the CPU run: in step 1 the script fails on hpu, the original and its migrated copy alike: ValueError: no"  # fmt: skip
+
+
 def test_a_script_that_fails_behind_its_steps_is_said_to(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN + 'raise ValueError("at the end")\n')
     done = prove("--steps", "0", "train.py", cwd=tmp_path)

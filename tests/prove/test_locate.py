@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from test_sentences import BOUND, ERROR, apart, outcome, run, step
 
-from hpushim.model import FileResult, Finding, Report, Span, Target
+from hpushim.model import FileResult, Finding, Report, Severity, Span, Target
 from hpushim.prove import hunks
 from hpushim.prove.bounds import Bound
 from hpushim.prove.compare import Comparison, Difference, compare
@@ -80,7 +80,9 @@ def report(*lines: int) -> Report:
     return Report("hpushim", Target(), (FileResult("t.py", "changed", findings=found),))
 
 
-def found(at: Path, copy: str, wrong: Callable[[str, str], str]) -> tuple[Cause, Answered]:
+def found(
+    at: Path, copy: str, wrong: Callable[[str, str], str], coverage: Coverage | None = None
+) -> tuple[Cause, Answered]:
     """The cause where the copy goes as ``wrong`` says, and what was run to find it."""
     trial = Answered(at, copy, wrong)
     native = goes(wrong(copy, "native"))
@@ -88,7 +90,7 @@ def found(at: Path, copy: str, wrong: Callable[[str, str], str]) -> tuple[Cause,
     assert pair.difference is not None
     made = outcome(
         verdict="different", comparisons=[pair], runs=[run("cpu"), SHIM, native],
-        migrated=at / "copy", report=report(*NAMED), coverage=Coverage(),
+        migrated=at / "copy", report=report(*NAMED), coverage=coverage or Coverage(),
     )  # fmt: skip
     return locate(trial, made), trial  # type: ignore[arg-type]
 
@@ -118,6 +120,66 @@ def test_no_rewrite_is_named_where_none_makes_the_difference_under_the_shim(
     cause, _ = found(tmp_path, copy, lambda _, way: kind if way == "native" else "")
     assert (cause.file, cause.line, cause.code) == ("", 0, "")
     assert cause.how.startswith("no single rewrite explains it")
+
+
+#: What the copy lacks, seen in a line of the original.
+LACKS = {
+    "steps": lambda at: ({"place": ["t.py", at]}, None),
+    "backward": lambda at: ({"losses": [step()["losses"][0], {**step()["losses"][0], "place": ["t.py", at]}]}, step(losses=[{**step()["losses"][0], "place": ["t.py", 3]}])),
+}  # fmt: skip
+
+
+def lacking(kind: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes, lesser = LACKS[kind](at)
+    shim = msgspec.structs.replace(SHIM, record=Record([Process(0, [step(**changes)])]))
+    less = msgspec.structs.replace(SHIM, record=Record([Process(0, [lesser] if lesser else [])]))
+    monkeypatch.setitem(globals(), "SHIM", shim)
+    monkeypatch.setitem(globals(), "goes", lambda kind: less if kind else shim)
+
+
+@pytest.mark.parametrize("kind", LACKS)
+@pytest.mark.parametrize("at", range(1, len(LINES) + 1))
+@pytest.mark.parametrize("culprit", NAMED)
+def test_what_the_copy_lacks_is_blamed_on_the_change_that_takes_it_away(
+    kind: str, at: int, culprit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking(kind, at, monkeypatch)
+    bad = LINES[culprit - 1].replace("cuda", "hpu")
+    cause, _ = found(tmp_path, TEXT.replace("cuda", "hpu"), lambda text, _: kind if bad in text else "")  # fmt: skip
+    assert (cause.file, cause.line) == ("t.py", culprit)
+
+
+@pytest.mark.parametrize("told", [0, 3, 7])
+@pytest.mark.parametrize("kind", LACKS)
+@pytest.mark.parametrize("at", range(1, len(LINES) + 1))
+def test_a_line_that_was_not_changed_and_has_no_finding_is_not_blamed_for_what_the_copy_lacks(
+    kind: str, at: int, told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking(kind, at, monkeypatch)
+    coverage = Coverage(findings_run=[Place("t.py", told, "HPU120", "a-rule", False)])
+    cause, _ = found(tmp_path, TEXT.replace("cuda", "hpu"), lambda _, way: kind if way == "native" else "", coverage)  # fmt: skip
+    if at in (*NAMED, told):
+        assert (cause.file, cause.line) == ("t.py", at)
+    else:
+        assert (cause.file, cause.line, cause.shows) == ("", 0, f"t.py:{at}")
+        assert cause.how == "no single rewrite explains it; this is where it shows first"
+
+
+@pytest.mark.parametrize("kind", ["error", "exit", "loss"])
+@pytest.mark.parametrize("severity", ["error", "warning"])
+@pytest.mark.parametrize("ran", [True, False])
+def test_work_by_hand_that_ran_is_named_where_the_copy_fails(
+    kind: str, severity: Severity, ran: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = Finding("HPU803", "a-setting", severity, "manual", "a message", Span(0, 1), 4, 1, 4, 9)  # fmt: skip
+    told = report(*NAMED)
+    told = msgspec.structs.replace(told, files=(*told.files, FileResult("a.yaml", "unchanged", findings=(by_hand,))))  # fmt: skip
+    monkeypatch.setitem(globals(), "report", lambda *_: told)
+    coverage = Coverage(findings_run=[Place("a.yaml", 4, "HPU803", "a-setting", False)] if ran else [])  # fmt: skip
+    cause, _ = found(tmp_path, TEXT.replace("cuda", "hpu"), lambda _, way: kind if way == "native" else "", coverage)  # fmt: skip
+    assert not cause.file
+    named = cause.how.endswith("; of the work by hand ran a.yaml:4 HPU803 a-setting")
+    assert named is (kind == "error" and severity == "error" and ran), cause.how
 
 
 @pytest.mark.parametrize("kind", ["error", "exit", "loss"])

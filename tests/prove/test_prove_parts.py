@@ -18,7 +18,7 @@ from hpushim.model import Target
 from hpushim.prove import bounds, certificate, copies, covered, hunks, locate, trial, words
 from hpushim.prove.compare import Comparison, compare, first_operator
 from hpushim.prove.records import Process, Record, read
-from hpushim.prove.runs import STARTUP, Run
+from hpushim.prove.runs import STARTUP, Run, failure
 
 pytestmark = pytest.mark.usefixtures("served")
 
@@ -295,6 +295,57 @@ def test_a_process_that_fails_is_told_by_its_error(fails: bool, steps: int) -> N
     assert (found.kind, found.place) == (("error", ("t.py", 9)) if fails else ("processes", None))
 
 
+@pytest.mark.parametrize("first", ["0", "1", "-"])
+def test_of_several_processes_the_first_error_is_that_of_the_run(
+    first: str, tmp_path: Path
+) -> None:
+    """The others fail for want of the one that is gone."""
+    for rank in ("-", "0", "1"):
+        kind, when = ("ValueError", 1.0) if rank == first else ("RuntimeError", 2.0)
+        places = [] if rank == "-" else [["t.py", int(rank) + 1]]
+        event = {"event": "error", "kind": kind, "message": "no", "places": places, "when": when}
+        (tmp_path / f"{rank}.9.jsonl").write_text(json.dumps(event) + "\n")
+    told = failure(msgspec.structs.replace(_run(), record=read(tmp_path)))
+    assert told is not None
+    named = first if first != "-" else "0"  # a launcher's error names no line
+    assert told["places"] == [["t.py", int(named) + 1]]
+    assert told["kind"] == ("ValueError" if named == first else "RuntimeError")
+
+
+@pytest.mark.parametrize("done", [0, 1, 2, 3])
+@pytest.mark.parametrize("later", [True, False])
+def test_of_two_runs_that_fail_the_earlier_error_is_the_difference(later: bool, done: int) -> None:
+    first, second = _run(_step(1), _step(2), code=1), _run(*map(_step, range(1, done + 1)), code=1)
+    error = {"kind": "ValueError", "message": "no", "places": [["t.py", 9]]}
+    second.record.errors.append(error)
+    if later:
+        first.record.errors.append({**error, "kind": "OSError"})
+    found = compare(first, second, same_device=True).difference
+    if done < 2 or not later:
+        assert found is not None and (found.kind, found.step) == ("error", done + 1)
+    else:
+        assert found is None or found.kind == "steps"
+
+
+@pytest.mark.parametrize("hpu", [(0, 0), (1, 2), (2, 1), (2, 2), (3, 0)])
+@pytest.mark.parametrize("ends", ["OSError", "ValueError", None])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_cpu_run_that_fails_later_than_both_on_hpu_is_a_reference(
+    ends: str | None, hpu: tuple[int, int], fails: bool
+) -> None:
+    def run(steps: int, kind: str | None) -> Run:
+        found = _run(*map(_step, range(1, steps + 1)), code=1 if kind else 0)
+        if kind:
+            found.record.errors.append({"kind": kind, "message": "no", "places": [["t.py", 9]]})
+        return found
+
+    on_hpu = [run(steps, "ValueError" if fails else None) for steps in hpu]
+    alike = fails and ends == "ValueError"
+    expected = ends is None or alike or (fails and max(hpu) < 2)
+    assert trial._usable(run(2, ends), *on_hpu) is expected
+    assert not trial._usable(run(0, ends), *on_hpu)
+
+
 def test_the_same_operators_give_the_same_bits() -> None:
     operators = [["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, ["hpu"]]]
 
@@ -361,6 +412,10 @@ def test_a_line_that_still_names_cuda_has_repairs() -> None:
         "from torch.amp import autocast\n",
     ]
     assert hunks.repaired('dist.init_process_group("nccl")') == ['dist.init_process_group("hccl")']
+    assert hunks.repaired('kinds = {"half": torch.half}[kind]') == [
+        'kinds = {"bfloat16": torch.bfloat16}[kind]',
+        'kinds = {"half": torch.bfloat16}[kind]',
+    ]
     assert hunks.is_left('x.to("cuda:1")') and not hunks.is_left("x = 1  # cuda")
 
 

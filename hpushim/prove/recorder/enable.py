@@ -7,6 +7,7 @@ import itertools
 import os
 import random
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,7 @@ def _tell_errors(orders: book.Orders) -> None:
             kind=kind.__name__,
             message=text[0][:500] if text else "",
             places=places,
+            when=time.monotonic(),
         )
         before(kind, error, trace)
 
