@@ -74,7 +74,7 @@ class MatrixName(RowNameRule):
         lower=by_row("warning"),
     )
     HPU603 = Code("clip-grad-norm", effect="numbers")
-    HPU604 = Code("foreach-option", effect="speed")
+    HPU604 = Code("foreach-option", severity="error", fix=("safe", "manual"), effect="speed", lower=by_row("warning"))  # fmt: skip
     HPU614 = Code("device-checkpoint")
     HPU711 = Code(
         "cuda-extension", severity="error", effort="none", effect="kernel", lower=by_row("warning")
