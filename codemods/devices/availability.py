@@ -74,7 +74,7 @@ class Availability(NameRule):
             changes = (Replace(*neutral.there(module, call, quoted(module, "cpu", call)[0])),)
         return self.finding(
             use.node,
-            f"`{module.source(use.node)}` is for CUDA only; ask whether the device is the CPU",
+            f"`{module.source(use.node)}` is for CUDA only; test instead whether the device is the CPU",
             fix=Rewrite("ask the device", "safe", changes, self.group(module, use))
             if changes
             else None,

@@ -106,7 +106,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def stays(message: str, floor: Floor) -> str:
     """The message on a requirement that is not raised."""
-    return f"{message.partition('; ')[0]}; it is not raised, because of {floor.why}, and the code checks for it"
+    return f"{message.partition('; ')[0]}; hpushim does not raise it, because of {floor.why}; the rewritten code checks whether torch has that name"
 
 
 def too_new(texts: Iterable[str], floor: Floor) -> str:
