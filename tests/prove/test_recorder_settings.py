@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
 import pytest
+import warm
 
 from hpushim.prove.recorder import enable, training
 
@@ -19,16 +21,31 @@ def test_torch_is_seeded_and_has_one_answer(monkeypatch: pytest.MonkeyPatch, det
         asked.append(number)
         return types.SimpleNamespace(initial_seed=lambda: ("of", number))
 
-    cudnn = types.SimpleNamespace(deterministic=None, benchmark=None)
-    torch = types.SimpleNamespace(
-        manual_seed=seeded, random=types.SimpleNamespace(), backends=types.SimpleNamespace(cudnn=cudnn),
-        use_deterministic_algorithms=lambda *args, **kwargs: asked.append((args, kwargs)),
-    )  # fmt: skip
+    torch = types.SimpleNamespace(manual_seed=seeded, random=types.SimpleNamespace())
     orders: Any = types.SimpleNamespace(seed=seed, deterministic=deterministic)
     monkeypatch.setattr(training, "watch", lambda *given: asked.append(given))
+    monkeypatch.setattr(enable, "_repeat_bits", lambda given: asked.append(("repeats", given)))
     enable._torch_arrived(torch, orders)
-    assert asked == [seed, *[((True,), {"warn_only": True})] * deterministic, (torch, orders)]
-    assert (cudnn.deterministic, cudnn.benchmark) == ((True, False) if deterministic else (None, None))  # fmt: skip
+    assert asked == [seed, *[("repeats", torch)] * deterministic, (torch, orders)]
     for draw in (torch.seed, torch.random.seed):
         asked.clear()
         assert (draw(), asked) == (("of", seed), [seed])
+
+
+_SET = [
+    "torch.backends.cudnn.benchmark = True",
+    "torch.backends.cudnn.deterministic = False",
+    "torch.backends.cudnn.set_flags(_benchmark=True, _deterministic=False)",
+    "torch.backends.cudnn.flags(benchmark=True, deterministic=False).__enter__()",
+]
+
+
+@pytest.mark.parametrize("statement", _SET)
+def test_a_script_does_not_let_cudnn_choose_by_the_clock(statement: str) -> None:
+    program = (
+        "import torch\nfrom hpushim.prove.recorder import enable\nenable._repeat_bits(torch)\n"
+        f"{statement}\ncudnn = torch.backends.cudnn\n"
+        "print(cudnn.benchmark, cudnn.deterministic, torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())\n"
+    )
+    done = warm.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True", "True"]

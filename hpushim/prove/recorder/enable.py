@@ -102,9 +102,18 @@ def _torch_arrived(torch: Any, orders: book.Orders) -> None:
     # Asked for a seed of its own choice, torch would take one from the clock.
     torch.seed = torch.random.seed = lambda: torch.manual_seed(orders.seed).initial_seed()
     if orders.deterministic:
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+        _repeat_bits(torch)
     training.watch(torch, orders)
+
+
+def _repeat_bits(torch: Any) -> None:
+    """Sets torch to kernels that give the same bits each time. A script that lets cuDNN measure kernels and choose cannot change that."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    cudnn = torch.backends.cudnn
+    cudnn.deterministic, cudnn.benchmark = True, False
+    for flag in ("deterministic", "benchmark"):
+        vars(type(cudnn))[flag].setter = lambda value: None
+        setattr(torch._C, f"_set_cudnn_{flag}", lambda value: None)
 
 
 def _tell_refusals(orders: book.Orders) -> None:
