@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from hpushim.engine.python.module import Module
 
 from . import neutral
+from .at_hand import OR_FAIL
 
 #: The name of what a function keeps.
 KEPT = "device"
@@ -19,6 +20,8 @@ def hoisted(module: Module, name: str) -> Iterator[tuple[list[ast.Call], ast.stm
     """The calls of one function that one name can take the place of, and the statement in front of which it gets its value."""
     for owner, calls in _owners(module, name).items():
         first = _first(module, owner, calls)
+        if name in OR_FAIL and any(_may_not_run(module, call, first) for call in calls):
+            continue
         if first is not None and _is_gain(module, calls, first) and _is_free(module, owner):
             yield calls, first
 
@@ -43,6 +46,8 @@ def only_owner(module: Module, name: str) -> tuple[list[ast.Call], ast.stmt] | N
         return None
     ((owner, calls),) = owners.items()
     first = _first(module, owner, calls)
+    if name in OR_FAIL and any(_may_not_run(module, call, first) for call in calls):
+        return None
     return (calls, first) if first is not None and _is_free(module, owner) else None
 
 
@@ -90,6 +95,18 @@ def _first(module: Module, owner: ast.AST, calls: list[ast.Call]) -> ast.stmt | 
     above = module.parent(first)
     shares = first.lineno == getattr(owner if above is owner else above, "lineno", 0)
     return None if shares else first
+
+
+def _may_not_run(module: Module, call: ast.Call, first: ast.stmt | None) -> bool:
+    """Is a call behind a condition inside the statement in front of which the device would be kept? There it would end the program for nothing."""
+    for child, above in module.upwards(call):
+        if child is first:
+            return False
+        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
+            return True
+        if isinstance(above, ast.BoolOp) and child is not above.values[0]:
+            return True
+    return False
 
 
 def _is_gain(module: Module, calls: list[ast.Call], first: ast.stmt) -> bool:

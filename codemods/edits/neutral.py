@@ -72,6 +72,8 @@ _METHODS = ("to", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 #: What is true where there is an accelerator: as it was written, and as it is written now.
 _THERE = ("torch.cuda.is_available", "torch.accelerator.is_available")
+#: What fails where there is none.
+_SETS = ("torch.cuda.set_device", "torch.accelerator.set_device_index")
 
 
 # -- a device -------------------------------------------------------------------------------
@@ -93,7 +95,15 @@ def at_least(module: Module, node: ast.AST) -> str:
     """The same where there surely is one when ``node`` runs, or the program stopped without CUDA as well."""
     if is_early(module, node) or _is_given_again(module, node):
         return NONE
-    return current(module, node)
+    return _surely(module, node)
+
+
+def _surely(module: Module, node: ast.AST, test: ast.expr | None = None) -> str:
+    """The accelerator at ``node``, or behind ``test``; where nothing shows that there is one, the function that raises an error if there is none."""
+    now = current(module, node)
+    if now == NONE or module.view(held) or _is_there(module, node) or (test is not None and _is_true_there(module, test)):  # fmt: skip
+        return now
+    return f"{_named(module, OR_FAIL)}()"
 
 
 def _is_given_again(module: Module, node: ast.AST) -> bool:
@@ -279,7 +289,7 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
     if outer is node and (known := compared_around(module, node)) and _is_given(module, node):
         return known
     if is_chosen(module, outer):
-        now = current(module, node)
+        now = _surely(module, node)
         choice = module.parent(outer)
         beside = choice.body if isinstance(choice, ast.IfExp) and outer is choice.orelse else None
         if now == NONE or module.constant(beside) in OTHERS or is_lacking(module, node):
@@ -310,9 +320,8 @@ def made(module: Module, node: ast.AST, mark: str) -> str | None:
     call = whole(module, node)
     if call is None:
         return None
-    now = current(module, call)
     if is_chosen(module, call):
-        return NONE if is_lacking(module, call) else now
+        return NONE if is_lacking(module, call) else _surely(module, call)
     above = module.parent(call)
     if isinstance(above, ast.Compare):
         return NONE
@@ -331,7 +340,7 @@ def flagged(module: Module, node: ast.AST, mark: str) -> tuple[ast.Call, str] | 
         return None
     test = choice_.test.operand if isinstance(choice_.test, ast.UnaryOp) else choice_.test
     assigned = isinstance(module.parent(made), (ast.Assign, ast.AnnAssign, ast.Return))
-    now = current(module, made)
+    now = _surely(module, made, test)
     if not isinstance(test, (ast.Name, ast.Attribute)) or getattr(test, "attr", "") == "is_cuda" or not assigned:  # fmt: skip
         return None
     if now == NONE or is_early(module, made) or is_lacking(module, made):
@@ -346,13 +355,21 @@ def _is_there(module: Module, node: ast.AST) -> bool:
     for child, above in module.upwards(node):
         if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
             body = above.body if isinstance(above.body, list) else [above.body]
-            if child in body and any(_is_true_there(module, part) for part in required(above.test)):
+            parts = required(above.test) if child in body else ()
+            if any(_is_true_there(module, part) for part in parts) or (child not in body and _is_false_there(module, above.test)):  # fmt: skip
                 return True
         if isinstance(child, ast.stmt) and any(_demands(module, s) for s in _before(above, child)):
             return True
         if isinstance(above, _FUNCTIONS):
             return False
     return False
+
+
+def _is_false_there(module: Module, test: ast.expr) -> bool:
+    """Is a condition false only where there is an accelerator: ``not use_cuda``, ``device.type == "cpu"``?"""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return any(_is_true_there(module, part) for part in required(test.operand))
+    return isinstance(test, ast.Compare) and _asks(module, test, same=ast.NotEq, other=ast.Eq)
 
 
 def _is_true_there(module: Module, test: ast.expr) -> bool:
@@ -414,14 +431,12 @@ def _before(above: ast.AST, child: ast.stmt) -> list[ast.stmt]:
 
 def _demands(module: Module, statement: ast.stmt) -> bool:
     """Does the program end at a statement where there is no accelerator: an assertion, ``if not …: raise``?"""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and module.qualified(call.func) in _SETS:
+        return True
     if isinstance(statement, ast.Assert):
         return any(_asks(module, part) for part in required(statement.test))
-    if not isinstance(statement, ast.If) or not ends(statement.body):
-        return False
-    test = statement.test
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return any(_asks(module, part) for part in required(test.operand))
-    return isinstance(test, ast.Compare) and _asks(module, test, same=ast.NotEq, other=ast.Eq)
+    return isinstance(statement, ast.If) and ends(statement.body) and _is_false_there(module, statement.test)  # fmt: skip
 
 
 def whole(module: Module, node: ast.AST) -> ast.Call | None:

@@ -170,8 +170,8 @@ def body(text: str) -> str:
         ("if torch.cuda.is_available():\n    x = x.pin_memory().cuda()", "if torch.cuda.is_available():\n    x = x.pin_memory().cuda()"),
         # a numbered device that is given up where there is no CUDA
         ('device = f"cuda:{n}"\nif not torch.cuda.is_available():\n    device = "cpu"', 'device = f"cuda:{n}"\nif not torch.cuda.is_available():\n    device = "cpu"'),
-        ('place = "cuda:%d" % n\nx = torch.load(p, map_location=place)\nplace = "cuda:%d" % n', f'place = f"{{{CURRENT}.type}}:{{n}}"\nx = torch.load(p, map_location=place)\nplace = f"{{{CURRENT}.type}}:{{n}}"'),
-        ('if host:\n    device = "cpu"\nelse:\n    device = f"cuda:{n}"', f'if host:\n    device = "cpu"\nelse:\n    device = f"{{{CURRENT}.type}}:{{n}}"'),
+        ('place = "cuda:%d" % n\nx = torch.load(p, map_location=place)\nplace = "cuda:%d" % n', f'{NEEDED}\nplace = f"{{device.type}}:{{n}}"\nx = torch.load(p, map_location=place)\nplace = f"{{device.type}}:{{n}}"'),
+        ('if host:\n    device = "cpu"\nelse:\n    device = f"cuda:{n}"', f'if host:\n    device = "cpu"\nelse:\n    device = f"{{{DEFAULT}.type}}:{{n}}"'),
         ('x = x.double()\nif x.device.type == "mps":\n    pass\nd = "cuda" if torch.cuda.is_available() else "cpu"', f'x = x.double()\nif x.device.type == "mps":\n    pass\nd = {CHOICE}'),
         # the device of a tensor
         ('d = torch.device("cuda") if x.is_cuda else torch.device("cpu")', "d = x.device"),
@@ -190,32 +190,32 @@ def body(text: str) -> str:
         ("def f(m):\n    m.train()\n    with torch.cuda.amp.autocast():\n        return m.loss()", f'def f(m):\n    m.train()\n    {KEPT}\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.loss()'),
         ('device = torch.device(hp.device)\ndef f(m):\n    return m.cuda()', "device = torch.device(hp.device)\ndef f(m):\n    return m.to(device)"),
         ("class A:\n    def __init__(self, device):\n        self.device = device\n    def f(self, m, x):\n        x = x.to(self.device)\n        with torch.cuda.amp.autocast():\n            return m(x)", 'class A:\n    def __init__(self, device):\n        self.device = device\n    def f(self, m, x):\n        x = x.to(self.device)\n        with torch.autocast(device_type=torch.device(self.device).type, enabled=torch.device(self.device).type != "cpu"):\n            return m(x)'),
-        ('def f(backend="nccl"):\n    dist.init_process_group(backend)', f"def f(backend=None):\n    if backend is None:\n        backend = dist.get_default_backend_for_device({CURRENT})\n    dist.init_process_group(backend)"),
+        ('def f(backend="nccl"):\n    dist.init_process_group(backend)', f"def f(backend=None):\n    if backend is None:\n        {NEEDED}\n        backend = dist.get_default_backend_for_device(device)\n    dist.init_process_group(backend)"),
         ('def f(backend="nccl"):\n    if host:\n        backend = "gloo"\n    dist.init_process_group(backend)', 'def f(backend="nccl"):\n    if host:\n        backend = "gloo"\n    dist.init_process_group(backend)'),
         ("def f(m, x):\n    x = x.cuda().unsqueeze(0)\n    with torch.cuda.amp.autocast():\n        return m(x)", f'def f(m, x):\n    {NEEDED}\n    x = x.to(device).unsqueeze(0)\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m(x)'),
         # a number that may be left out is the current device for `.cuda`
-        ("def f(x, rank=None):\n    return x.cuda(rank)", f"def f(x, rank=None):\n    {NEEDED}\n    return x.to(rank if rank is not None else device)"),
+        ("def f(x, rank=None):\n    return x.cuda(rank)", f"def f(x, rank=None):\n    return x.to(rank if rank is not None else {DEFAULT})"),
         ('p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nif args.gpu is not None:\n    x = x.cuda(args.gpu)', 'p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nif args.gpu is not None:\n    x = x.to(args.gpu)'),
-        ('p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nx = x.cuda(args.gpu)', f'p.add_argument("--gpu", type=int)\nargs = p.parse_args()\n{NEEDED}\nx = x.to(args.gpu if args.gpu is not None else device)'),
+        ('p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nx = x.cuda(args.gpu)', f'p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nx = x.to(args.gpu if args.gpu is not None else {DEFAULT})'),
         ('p.add_argument("--gpu", type=int, default=0)\nargs = p.parse_args()\nx = x.cuda(args.gpu)', 'p.add_argument("--gpu", type=int, default=0)\nargs = p.parse_args()\nx = x.to(args.gpu)'),
         # two checks of which one prepares what the other uses
         ('if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())', 'if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())'),
         # an option for the backend
-        ('p.add_argument("--backend", default="nccl")\nargs = p.parse_args()\ndist.init_process_group(args.backend)', f'p.add_argument("--backend", default=None)\nargs = p.parse_args()\ndist.init_process_group(args.backend or dist.get_default_backend_for_device({CURRENT}))'),
+        ('p.add_argument("--backend", default="nccl")\nargs = p.parse_args()\ndist.init_process_group(args.backend)', f'p.add_argument("--backend", default=None)\nargs = p.parse_args()\ndist.init_process_group(args.backend or dist.get_default_backend_for_device({DEFAULT}))'),
         ('p.add_argument("--backend", default="nccl")\nargs = p.parse_args()\nprint(args.backend)\ndist.init_process_group(args.backend)', 'p.add_argument("--backend", default="nccl")\nargs = p.parse_args()\nprint(args.backend)\ndist.init_process_group(args.backend)'),
         ("def f(m, x, device):\n    with torch.cuda.amp.autocast():\n        return m(x.to(device))", 'def f(m, x, device):\n    with torch.autocast(device_type=torch.device(device).type, enabled=torch.device(device).type != "cpu"):\n        return m(x.to(device))'),
         ("try:\n    f()\nexcept torch.cuda.OutOfMemoryError:\n    pass", "try:\n    f()\nexcept torch.OutOfMemoryError:\n    pass"),
         ('if x.device.type != "cuda":\n    raise RuntimeError("works on CUDA")', 'if x.device.type == "cpu":\n    raise RuntimeError("works on an accelerator")'),
         ("e = torch.cuda.Event()\nwith torch.cuda.stream(s):\n    e.record(torch.cuda.current_stream())", "e = torch.cuda.Event()\nwith torch.cuda.stream(s):\n    e.record(torch.cuda.current_stream())"),
-        ('device = torch.device(f"cuda:{rank:d}")', f'device = torch.device(f"{{{CURRENT}.type}}:{{rank}}")'),
+        ('device = torch.device(f"cuda:{rank:d}")', f'device = torch.device(f"{{{DEFAULT}.type}}:{{rank}}")'),
         # ranks
-        ('dist.init_process_group("nccl")', f"dist.init_process_group(dist.get_default_backend_for_device({CURRENT}))"),
+        ('dist.init_process_group("nccl")', f"{NEEDED}\ndist.init_process_group(dist.get_default_backend_for_device(device))"),
         ('if args.backend == "nccl":\n    pass', 'if args.backend == "nccl":\n    pass'),
         ("x = x.to(rank)", "x = x.to(rank)"),
         ("torch.cuda.set_device(rank)\nx = x.cuda(rank)", "torch.accelerator.set_device_index(rank)\nx = x.to(rank)"),
         ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])"),
         ("m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.cuda.current_device()])", "m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
-        ('device = f"cuda:{rank}"', f'device = f"{{{CURRENT}.type}}:{{rank}}"'),
+        ('device = f"cuda:{rank}"', f'device = f"{{{DEFAULT}.type}}:{{rank}}"'),
         ('torch.cuda.set_device(torch.device("cuda", rank))', "torch.accelerator.set_device_index(torch.device(rank))"),
     ],
 )  # fmt: skip
@@ -917,3 +917,46 @@ def test_where_the_choice_stays_all_of_the_file_stays(beside: str) -> None:
     """MPS has no float64: what turned would be beside a device that is CUDA or the CPU."""
     text = f'import torch\n\n\ndef f(p, y, device):\n    z = y.double()\n    {beside}\n    return y.cuda(), z, torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
     assert written(text).text == text
+
+
+#: What names CUDA's device without a choice, by whether something shows that there is an accelerator.
+SHOWN = {
+    "{0}": False,
+    "if args.cuda:\n    {0}": False,
+    "if args.gpu is not None:\n    {0}": False,
+    "if host:\n    pass\nelse:\n    {0}": False,
+    "if torch.cuda.is_available() or many:\n    {0}": False,
+    "torch.cuda.set_device(rank)\n{0}": True,
+    "assert torch.cuda.is_available()\n{0}": True,
+    "if torch.cuda.is_available():\n    {0}": True,
+    "if torch.cuda.is_available() and many:\n    {0}": True,
+    "if not torch.cuda.is_available():\n    pass\nelse:\n    {0}": True,
+    "use_cuda = torch.cuda.is_available() and many\nif use_cuda:\n    {0}": True,
+    "args.cuda = torch.cuda.is_available()\nif args.cuda:\n    {0}": True,
+    "if x.is_cuda:\n    {0}": True,
+}
+
+
+@pytest.mark.parametrize("use", ['place = f"cuda:{rank}"', 'm = torch.load(p, map_location=f"cuda:{rank}")', 'device = torch.device(f"cuda:{rank}")'])  # fmt: skip
+@pytest.mark.parametrize("around", SHOWN)
+def test_without_an_accelerator_the_error_is_clear(around: str, use: str) -> None:
+    """``None`` has no type: where nothing shows that there is an accelerator, the function says that there is none."""
+    text = HEAD + around.format(use) + "\n"
+    after = written(text).text
+    assert ("no accelerator is available" in after) is not SHOWN[around]
+    there = mock.patch.object(torch.accelerator, "is_available", return_value=False)
+    none = mock.patch.object(torch.accelerator, "current_accelerator", return_value=None)
+    names = {"rank": 1, "p": "p", "many": True, "host": False, "x": torch.ones(1), "args": mock.Mock(cuda=True, gpu=1)}  # fmt: skip
+    said = contextlib.suppress(AssertionError, RuntimeError) if SHOWN[around] else pytest.raises(RuntimeError, match="accelerator")  # fmt: skip
+    with there, none, said:
+        exec(compile(after, "train.py", "exec", dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("use", ["x = x.cuda()", 'x = x.to("cuda")', 'x = torch.ones(2, device="cuda")'])  # fmt: skip
+@pytest.mark.parametrize("around", ["for x in xs:\n        if many:\n            {0}\n", "y = x if many else z\n    if many:\n        {0}", "with a:\n        if many:\n            {0}"])  # fmt: skip
+def test_what_may_not_run_ends_no_program(around: str, use: str) -> None:
+    """The program stops where the device is needed, not in front of the condition."""
+    text = f"def f(xs, x, z, many, a):\n    {around.format(use)}\n"
+    after = written(HEAD + text).text
+    inside = after[after.index("def f(") :]
+    assert "raise" not in inside.partition("if many")[0]

@@ -20,13 +20,13 @@ BRIDGE = "import habana_frameworks.torch.core as htcore\n"
 #: What a port says, and what becomes of it behind the imports.
 FORMS = {
     'device = torch.device("hpu" if torch.hpu.is_available() else "cpu")': 'device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")',
-    'dist.init_process_group("hccl")': "dist.init_process_group(dist.get_default_backend_for_device(torch.accelerator.current_accelerator()))",
+    'dist.init_process_group("hccl")': 'if not torch.accelerator.is_available():\n    raise RuntimeError("no accelerator is available")\ndevice = torch.accelerator.current_accelerator()\ndist.init_process_group(dist.get_default_backend_for_device(device))',
     "torch.hpu.synchronize()": "torch.accelerator.synchronize()",
     "e = torch.hpu.Event(enable_timing=True)": "e = torch.Event(enable_timing=True)",
     'if x.device.type == "hpu":\n    f()': 'if x.device.type != "cpu":\n    f()',
     'use_hpu = torch.hpu.is_available()\nif use_hpu:\n    f()': "use_hpu = torch.accelerator.is_available()\nif use_hpu:\n    f()",
     'def f(x, device):\n    with torch.autocast("hpu", dtype=torch.bfloat16):\n        return x.to(device), device.type': 'def f(x, device):\n    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type != "cpu"):\n        return x.to(device), device.type',
-    'device = f"hpu:{rank}"': 'device = f"{torch.accelerator.current_accelerator().type}:{rank}"',
+    'assert torch.hpu.is_available()\ndevice = f"hpu:{rank}"': 'assert torch.accelerator.is_available()\ndevice = f"{torch.accelerator.current_accelerator().type}:{rank}"',
     "htcore.mark_step()": "",
     # what has no neutral word
     "m = torch.hpu.max_memory_allocated()": "m = torch.hpu.max_memory_allocated()",
