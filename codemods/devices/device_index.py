@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import is_device_number, is_other_device_number
 from ..analysis.devices import Devices
-from ..analysis.names import called
+from ..analysis.names import called, word
 from ..analysis.numbered import chosen_number, loses_number, lost, number_of
 from ..analysis.project_facts import NEGATIVE_OPTIONS
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule, by_name
 from ..edits.spelling import shared, zero
+
+_CURRENT = "torch.hpu.current_device"
 
 
 class DeviceIndex(NameRule):
@@ -31,7 +33,13 @@ class DeviceIndex(NameRule):
         lower=by_name("warning"),
     )
 
-    also = Wants(facts=(NEGATIVE_OPTIONS,))
+    also = Wants(names=(_CURRENT,), facts=(NEGATIVE_OPTIONS,))
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if name == _CURRENT:
+            yield from self._unread(module, node)
+        else:
+            yield from super().on_name(module, node, name)
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         call = called(module, use.node)
@@ -40,6 +48,23 @@ class DeviceIndex(NameRule):
         if use.below != "device" or call is None:
             return None
         return [self._context(module, use, code, call)]
+
+    def _unread(self, module: Module, node: ast.expr) -> Yield:
+        """``device = torch.hpu.current_device()`` in a function that reads it no more: what it was given to moves without an index."""
+        statement = module.statement(node)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None  # fmt: skip
+        call = called(module, node)
+        bound = module.bindings(target) if isinstance(target, ast.Name) and module.function(node) else []  # fmt: skip
+        if call is None or call is not getattr(statement, "value", None) or len(bound) != 1 or module.uses(bound[0]):  # fmt: skip
+            return
+        yield self.finding(
+            node,
+            f"`{word(target)}` is not read; the line can go",
+            fix=Rewrite("remove it", "safe", (Remove(statement),), harmless=True),
+            row="torch.cuda.current_device",
+            code="HPU110",
+            severity="warning",
+        )
 
     def _numbered(self, module: Module, use: Name, code: str, device: ast.expr) -> Yield | None:
         """``torch.cuda.set_device(f"cuda:{rank}")``: the index, which the device loses, is what the call is for.

@@ -13,7 +13,14 @@ from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
-from ..values.tensors import is_other, is_tensor, makes_on_host, stays_on_host
+from ..values.tensors import (
+    is_count,
+    is_other,
+    is_tensor,
+    makes_on_host,
+    proven,
+    stays_on_host,
+)
 from ..values.training import (
     in_every_step,
     in_forward,
@@ -92,6 +99,8 @@ def _as_number(module: Module, node: ast.Call) -> bool:
         isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(given)
     ):
         return True
+    if node.func.id == "int" and _is_share(module, given):
+        return False
     return (
         not isinstance(given, ast.Constant)
         and module.holds("torch")
@@ -99,6 +108,16 @@ def _as_number(module: Module, node: ast.Call) -> bool:
         and is_tensor(module, given)
         and not stays_on_host(module, given)
     )
+
+
+def _is_share(module: Module, given: ast.expr) -> bool:
+    """``length * (1 - ratio)``: a share of a number, where that a module takes the ratio says nothing of it."""
+    if not isinstance(given, ast.BinOp) or proven(module, given):
+        return False
+    counts = [side for side in (given.left, given.right) if is_count(module, side)]
+    rest = [side for side in (given.left, given.right) if side not in counts]
+    made = (ast.Call, ast.Attribute, ast.Subscript)
+    return bool(counts) and not any(isinstance(p, made) for side in rest for p in walk(side))
 
 
 def _shown(module: Module, node: ast.expr) -> str:

@@ -184,6 +184,8 @@ def _takes(works: Sequence[Work]) -> str:
 def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
     waiting = [item for item in items if item.handling in ("safe", "unsafe")]
     what = "the training code" if report.around else "the program"
+    if any(file.path == report.program and file.status == "failed" for file in report.files):
+        what = "them"  # the files that could be read
     if waiting:
         held = any(i.handling == "unsafe" and i.finding.severity == "error" for i in waiting)
         command = f"`hpushim migrate{' --unsafe' if held else ''}`"

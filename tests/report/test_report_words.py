@@ -286,5 +286,6 @@ def test_no_script_is_named_that_could_not_be_read(status: str, other: str, stag
         file(path="c.py", status=other),
     )
     made = report(*files, program="train.py", stage=stage)
+    assert ("stops them" in assess(made).summary.sentence) == (status == "failed")
     named = any("train.py" in command for command, _ in words.steps(assess(made)))
     assert named == (status != "failed")

@@ -421,3 +421,24 @@ def test_the_number_in_an_entry_is_not_lost_in_silence(put: str, made: str) -> N
         f"torch.cuda.set_device({given})" in done or put in done
     )  # or the device keeps its number
     assert left or "set_device(c.gpu)" in done
+
+
+#: What takes the number of the current device, and whether it takes none any more.
+TAKERS = {
+    "x.cuda(d)": True,
+    "x.cuda(device=d)": True,
+    "torch.nn.parallel.DistributedDataParallel(x.cuda(), device_ids=[d], output_device=d)": True,
+    "torch.load(x, map_location=lambda storage, loc: storage.cuda(d))": True,
+    "x.cuda(d) + d": False,
+    "(x.cuda(), print(d))": False,
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize("place", ["d = torch.cuda.current_device()", "d = e = torch.cuda.current_device()", "d = torch.cuda.current_device() + 1", "d = torch.cuda.current_device()\n    d = d + 1"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual"])
+def test_a_number_that_nothing_takes_any_more_goes(taker: str, place: str, style: str) -> None:
+    text = f"import torch\n\n\ndef f(x):\n    {place}\n    return {taker}\n"
+    goes = TAKERS[taker] and place == "d = torch.cuda.current_device()" and style == "native"
+    assert ("current_device()" in settled(text, style=style)[0]) == (not goes)
+    assert "current_device()" in settled(text.replace("def f(x):\n    ", "x = 1\nif x:\n    ").replace("    return", "   "), style=style)[0]  # fmt: skip

@@ -179,3 +179,27 @@ def test_an_object_that_is_loaded_is_not_loaded_by_default(use: str, load: str, 
     assert ("HPU615" in settled(text, style=style)[1]) is LOADED[use]
     given = text.replace(load, f"{load[:-1]}, weights_only=True)")
     assert "HPU615" not in settled(given, style=style)[1]
+
+
+#: What an int is made of in a forward pass, and whether it reads a tensor.
+SHARES = {
+    "length * (1 - ratio)": False,
+    "ratio * x.size(0)": False,
+    "len(x) // ratio": False,
+    "x.size(1) * 0.5": False,
+    "x.mean() * length": True,
+    "length / x.sum()": True,
+    "x.sum()": True,
+}
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("shape", ["rows, length, width = x.shape", "length = x.shape[1]", "length = x.size(1)"])  # fmt: skip
+@pytest.mark.parametrize("taken", ["ratio", "ratio=0.75"])
+def test_a_share_of_a_length_is_no_read(share: str, shape: str, taken: str) -> None:
+    text = (
+        f"import torch\n\n\nclass M(torch.nn.Module):\n    def mask(self, x, {taken}):\n        {shape}\n        return x[:, : int({share})]\n\n"
+        "    def forward(self, x, ratio=0.8):\n        return self.mask(x, ratio)\n\n\n"
+        "m = M().cuda()\nfor x in range(3):\n    m(torch.ones(2, 3, 4).cuda()).sum().backward()\n"
+    )
+    assert ("HPU513" in settled(text)[1]) == SHARES[share]
