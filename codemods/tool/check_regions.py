@@ -15,7 +15,7 @@ from hpushim.model import Safety
 from hpushim.pycode.walk import walk
 
 from ..analysis.groups import AVAILABLE
-from ..analysis.kernels import PROVIDERS
+from ..analysis.kernels import PROVIDERS, kernel_sources
 from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
 from ..edits import neutral
 from ..edits.floor import held, too_new
@@ -29,6 +29,8 @@ _SHOWN = 40
 _DECIDES = (ast.UnaryOp, ast.BoolOp, ast.If, ast.IfExp, ast.Assign, ast.AnnAssign, ast.Return)
 #: Modules of torch that are NVIDIA's.
 _NVIDIA = ("cuda", "cudnn")
+#: What builds a package.
+_BUILD = ("setuptools.setup", "distutils.core.setup")
 
 
 class CheckRegions(Rule):
@@ -49,9 +51,15 @@ class CheckRegions(Rule):
         self, module: Module, said: Said, found: Sequence[Found]
     ) -> Iterable[tuple[Found, Found]]:
         regions = module.view(Regions)
-        if not found or not (regions.checks or agnostic(module)):
+        if not found or not (regions.checks or agnostic(module) or _built_source(module)):
             return ()
         return _Review(self, module, regions, found).result().items()
+
+
+def _built_source(module: Module) -> ast.Constant | None:
+    """The first source of kernels in a file that builds a package."""
+    builds = any(module.qualified(call.func) in _BUILD for call in module.index.calls("setup"))
+    return next(kernel_sources(module), None) if builds else None
 
 
 class _Review:
@@ -101,6 +109,7 @@ class _Review:
 
     def result(self) -> dict[Found, Found]:
         self._assign()
+        self._keep_builds()
         if agnostic(self._module):
             self._keep_groups()
             self._keep_wrappers()
@@ -125,6 +134,13 @@ class _Review:
                 for item, stops in self._owned.get(check, {}).items():
                     if not stops:
                         self._level[item] = 2
+
+    def _keep_builds(self) -> None:
+        """What a file says that builds kernels for CUDA is about the machine that builds them."""
+        source = _built_source(self._module)
+        if source is not None:
+            self._level.update(dict.fromkeys(self._fixed, 2))
+            self._wraps.update(dict.fromkeys(self._fixed, source))
 
     def _keep_wrappers(self) -> None:
         """What only wraps kernels for CUDA stays whole: its checks turn away what the kernel cannot take."""
@@ -279,6 +295,8 @@ class _Review:
             result[item] = replace(item, finding=finding).with_fix(None)
         for check, why in self._keeps.items():
             first = self._turns[check][0]
+            if first in self._wraps and not agnostic(self._module):
+                continue
             result[first] = self._told(check, why, result.get(first, first))
         result.update(self._skipped())
         return result

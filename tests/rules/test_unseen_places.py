@@ -237,3 +237,20 @@ def test_an_argument_is_by_default_what_its_option_is(made: str, option: str) ->
     done = settle(text, "python", "ops.py", Context(Target(), load()))
     told = [f for f in done.findings if f.row == "accelerate.Accelerator(mixed_precision='fp16')"]
     assert len(told) == OPTIONS[option]
+
+
+BUILT = {"['a.cpp', 'a.cu']": True, "['a.cpp']": False}
+ASKED = ["if not torch.cuda.is_available():\n    print('cross-compile')", "if torch.cuda.is_available() and torch.version.cuda:\n    print(torch.cuda.get_device_name(0))", "kind = 'gpu' if torch.cuda.is_available() else 'cpu'\nprint(kind)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("sources", BUILT)
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("setup", ["from setuptools import setup", "from distutils.core import setup", "def setup(**given):\n    pass"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual"])
+def test_a_build_of_kernels_asks_about_the_machine_that_builds(sources: str, asked: str, setup: str, style: str) -> None:  # fmt: skip
+    kind = "CUDAExtension" if BUILT[sources] else "CppExtension"
+    text = f"import torch\nfrom torch.utils.cpp_extension import {kind}\n{setup}\n\n{asked}\nsetup(ext_modules=[{kind}('a', {sources})])\n"
+    done, codes = settled(text, style=style)
+    stays = BUILT[sources] and "import" in setup
+    assert ("torch.cuda.is_available()" in done) == stays
+    assert not stays or "HPU028" not in codes
