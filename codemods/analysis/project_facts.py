@@ -619,3 +619,18 @@ def _package_cuda(data: bytes) -> Iterable[bytes]:
 #: That the project is installed as a package, and that code in the folder of a package is for CUDA.
 INSTALLED = ProjectFact(floor.INSTALLED, _installed, ("python", "toml"), of=floor.is_setup)
 PACKAGE_CUDA = ProjectFact(floor.PACKAGE_CUDA, _package_cuda, of=floor.is_of_package)
+
+
+#: ``gpu in device``, ``device.split(":")``, ``device[-1]``, ``device == "cuda:0"``.
+_READS = lazily(
+    rb"(?<!for )\b\w+[\])]*[ \t]+(?:not[ \t]+)?in[ \t]+(?:str\()?(?:self\.)?device\b(?![ \t]*[.(\w])|[\"']:[\"'][ \t]+in[ \t]+(?:self\.)?device|\bdevice\.split\(|\bdevice\[-?\d|\bdevice[ \t]*[!=]=[ \t]*[\"']cuda:0"
+)
+
+
+def _parsed(data: bytes) -> Iterable[bytes]:
+    if b"device" in data and _READS.search(data):
+        yield b"parsed"
+
+
+#: That a file takes the text of a device apart.
+PARSED = ProjectFact(at_hand.PARSED, _parsed)

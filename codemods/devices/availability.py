@@ -133,24 +133,25 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
         last = last.orelse
     chosen = _device(module, choice.body), _device(module, last)
     now = neutral.current(module, choice)
-    if chosen != ("cuda", "cpu") or now == neutral.NONE:
+    numbered = neutral.keeps_number(module, choice.body)
+    if chosen != ("cuda", "cpu") or now == neutral.NONE or numbered:
         return (Replace(choice.orelse, module.source(last)),) if last is not choice.orelse else ()
     made = module.parent(choice)
     whole = isinstance(made, ast.Call) and _is_device(module, made) and len(made.args) == 1
     outer = made if whole and isinstance(made, ast.Call) and not made.keywords else choice
     text = outer is choice and isinstance(choice.body, ast.Constant)
     marks = re.findall(r"[\"'](?=cpu[\"'])", module.source(outer)) or [mark_of(module)]
-    asked, _ = through(module, use.node, "torch.accelerator.is_available")
-    test = module.source(choice.test).replace(module.source(use.node), asked)
-    if module.view(held) is not None:
-        _, asked = neutral.there(module, call, marks[0])
-        now, several = asked.partition(".type")[0], isinstance(choice.test, ast.BoolOp)
-        parts = choice.test.values if isinstance(choice.test, ast.BoolOp) else ()
-        test = (
-            " and ".join(module.source(part) for part in parts if part is not call)
-            if several
-            else ""
-        )
+    parts = [part for part in getattr(choice.test, "values", ()) if part is not call]
+    test = ""
+    both = isinstance(getattr(choice.test, "op", None), ast.And)
+    if both and module.view(held) is not None:
+        now = neutral.there(module, call, marks[0])[1].partition(".type")[0]
+        test = " and ".join(map(module.source, parts))
+    elif parts:
+        asked = f"{through(module, use.node, 'torch.accelerator.is_available')[0]}()"
+        if module.view(held) is not None:
+            asked = neutral.there(module, call, marks[0])[1]
+        test = module.source(choice.test).replace(module.source(call), asked)
     new = neutral.choice(module, outer, now, marks[0], text=text, test=test)
     return (Replace(outer, new),)
 

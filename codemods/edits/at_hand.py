@@ -28,6 +28,8 @@ CLASSES = "classes and their bases"
 HOLDERS = "classes that store a device"
 #: Of the names that a device may get, those that a file of the project has at its top.
 TAKEN = "names of devices at the top of files"
+#: That a file takes the text of a device apart, or looks for a part of it.
+PARSED = "files that read the text of a device"
 CUDA = lazily(r"cuda(:\d+)?")
 DEVICE = lazily(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
 _NAMED = lazily(r"(?:^|_)(dev|device)$", re.I)

@@ -29,6 +29,7 @@ from .at_hand import (
     FUNCTIONS,
     OR_CPU,
     OR_FAIL,
+    PARSED,
     TAKEN,
     at_hand,
     compared_around,
@@ -56,6 +57,9 @@ NAMES = {
         "Event": "Event",
     }.items()
 }
+_CHOICE = lazily(
+    rb"\.current_accelerator\(\)(?:\.type)?\s+if\s[\w.]*accelerator\.is_available\(\)\s+else\b"
+)
 _NUMBERED = lazily(r"cuda:")
 #: Devices of other vendors, and where a file names them.
 OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
@@ -168,7 +172,7 @@ def choice(
     module: Module, node: ast.AST, now: str, mark: str, *, text: bool, test: str = ""
 ) -> str:
     """The same as a conditional expression in place of ``node``, over several lines where one would be too long."""
-    if not test and module.view(held):
+    if not test and (module.view(held) or _is_given_by_another(module)):
         return f"{_named(module, OR_CPU)}(){'.type' * text}"
     torch = imports.local_name(module, "torch")
     parts = _parts(torch, now, mark, text=text, test=test)
@@ -179,6 +183,16 @@ def choice(
         return plain
     assert above is not None
     return _in_lines(module.deeper(above), parts)
+
+
+def chooses(data: bytes) -> bool:
+    """Does a file choose between the accelerator and the CPU where it needs a device?"""
+    return _CHOICE.search(data) is not None
+
+
+def _is_given_by_another(module: Module) -> bool:
+    """Does the file import the function that gives the device, or define it for others?"""
+    return module.project.home(module.path) is not None and not is_needed_by_all(module)
 
 
 def _parts(torch: str, now: str, mark: str, *, text: bool, test: str = "") -> tuple[str, str, str]:
@@ -294,7 +308,8 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         beside = choice.body if isinstance(choice, ast.IfExp) and outer is choice.orelse else None
         if now == NONE or module.constant(beside) in OTHERS or is_lacking(module, node):
             return NONE  # behind the choice of another device there may be none at all
-        return f"{now}.type"
+        numbered = outer is node and keeps_number(module, node)
+        return f"f{mark}{{{now}.type}}:0{mark}" if numbered else f"{now}.type"
     above = module.parent(outer)
     if isinstance(above, (ast.List, ast.Tuple, ast.Set)) and not isinstance(
         module.parent(above), ast.Assign
@@ -305,6 +320,11 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         if isinstance(call, ast.Call) and node is not call.func and not stays_in(call):
             return device(module, node) if _is_given(module, node) else kind(module, node)
     return or_cpu(module, node, mark, text=True)
+
+
+def keeps_number(module: Module, node: ast.expr) -> bool:
+    """Does the project read the number in ``"cuda:0"``, so that the text keeps it?"""
+    return module.constant(node) == "cuda:0" and bool(module.project.names(PARSED))
 
 
 def _is_given(module: Module, node: ast.expr) -> bool:

@@ -14,6 +14,7 @@ from ..analysis.project_facts import (  # fmt: skip
     HOLDERS,
     INSTALLED,
     PACKAGE_CUDA,
+    PARSED,
     SHARED_HERE,
     TAKEN_HERE,
 )
@@ -44,7 +45,16 @@ class DualConstant(Rule):
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
     wants = Wants(
         words=(ACCELERATOR, *FUNCTIONS),
-        facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS, TAKEN_HERE, INSTALLED, PACKAGE_CUDA),
+        facts=(
+            SHARED_HERE,
+            CUDA_HERE,
+            CLASSES,
+            HOLDERS,
+            TAKEN_HERE,
+            INSTALLED,
+            PACKAGE_CUDA,
+            PARSED,
+        ),
     )
     #: A file that defines the function for others may not use it.
     also = Wants(words=("torch", "import"))

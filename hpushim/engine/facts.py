@@ -141,8 +141,13 @@ class Facts:
         """In how many files each name of a fact was found."""
         return Counter(name for _, said in self._said for name in said.collected.get(fact, ()))
 
-    def homes(self, texts: Mapping[str, bytes], users: Collection[str]) -> dict[str, str]:
-        """Which file defines for others what ``users`` need, see :mod:`hpushim.engine.homes`."""
+    def homes(
+        self,
+        texts: Mapping[str, bytes],
+        users: Collection[str],
+        made: Collection[str] | None = None,
+    ) -> dict[str, str]:
+        """Which file defines for others what ``users`` need, see :mod:`hpushim.engine.homes`; with those that are ``made``, no further one."""
         from hpushim.engine.homes import Homes
 
         python = {file.shown: said for file, said in self._said if file.kind == "python"}
@@ -152,7 +157,8 @@ class Facts:
         defined = {path for path, names in shared.items() if names}
         imports = {path: said.imports for path, said in python.items()}
         main = references.ambient(rules())[0]
-        return Homes(imports, texts, main).of(users, defined)
+        found = Homes(imports, texts, main)
+        return found.of(users, defined) if made is None else found.of(users, {*defined, *made}, further=False)  # fmt: skip
 
     @property
     def _foreign(self) -> frozenset[str]:

@@ -32,16 +32,18 @@ class Homes:
         self._package = package
         self._links = Links(imports)
 
-    def of(self, users: Collection[str], defined: Collection[str]) -> dict[str, str]:
+    def of(
+        self, users: Collection[str], defined: Collection[str], *, further: bool = True
+    ) -> dict[str, str]:
         """For each file the module that it imports the helper from, "" for one that defines it for others.
 
-        ``users`` need it, ``defined`` have it already. A file that no other can help is left out.
+        ``users`` need it, ``defined`` have it already, ``further`` files may get it. A file that no other can help is left out.
         """
         found: dict[str, str] = {}
         left = set(users)
         while True:
             best: tuple[tuple[int, ...], str, dict[str, str]] | None = None
-            for home in self._candidates(defined):
+            for home in self._candidates(defined) if further else sorted(defined):
                 served = self._served(home, left - {home})
                 count = len(served) + (home in left)
                 if not served or (count < 2 and home not in defined):

@@ -31,7 +31,7 @@ from hpushim.engine.files.discover import (
 from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
 from hpushim.engine.judge import accounted, interesting, own_words, parse, wanted_kinds
 from hpushim.engine.one_file import examine, settle
-from hpushim.engine.rules.registry import every_rule, porting
+from hpushim.engine.rules.registry import every_rule, porting, sharing
 from hpushim.engine.rules.wants import TAKE_DEVICES
 from hpushim.engine.uses import Uses
 from hpushim.engine.whole import Whole, counted, key
@@ -214,11 +214,14 @@ class Run:
     def shared(self, results: list[FileResult]) -> list[FileResult]:
         """The results where one file defines what several come to need, and these import it."""
         files = self.found.files
-        users = [f.shown for f, result in zip(files, results, strict=False) if f.kind == "python" and _defines(result)]  # fmt: skip
-        if not users or self.context.target.style != "agnostic":
+        changed = [(f.shown, result) for f, result in zip(files, results, strict=False) if f.kind == "python" and result.after]  # fmt: skip
+        users = [path for path, result in changed if _defines(result)]
+        others = [path for path, result in changed if path not in users and sharing()(result.after or b"")]  # fmt: skip
+        if not (users or others) or self.context.target.style != "agnostic":
             return results
         texts = {f.shown: data for f in files if isinstance(data := self._read(f, read(f.path)), bytes)}  # fmt: skip
         homes = self.facts.homes(texts, users)
+        homes |= self.facts.homes(texts, others, [path for path, home in homes.items() if not home])
         project = msgspec.structs.replace(self.context.project, homes=tuple(homes.items()))
         context = msgspec.structs.replace(self.context, project=project)
         return [

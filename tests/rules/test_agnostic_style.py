@@ -960,3 +960,53 @@ def test_what_may_not_run_ends_no_program(around: str, use: str) -> None:
     after = written(HEAD + text).text
     inside = after[after.index("def f(") :]
     assert "raise" not in inside.partition("if many")[0]
+
+
+#: Files that need a device, by whether the function of a helper module can give it: ``utils.py`` has it for those that need a function.
+SHARING = {
+    "def f(x):\n    return x.cuda()\n\n\ndef g(x):\n    return x.cuda()\n": "needs",
+    'device = "cuda" if torch.cuda.is_available() else "cpu"\n': "chooses",
+    'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n': "chooses",
+    'def main():\n    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n    return device\n': "chooses",
+    'device = torch.device("cuda" if torch.cuda.is_available() and many else "cpu")\n': "more",
+}
+
+
+@pytest.mark.parametrize("imports", ["import utils\n", "from utils import seed\n", ""])
+@pytest.mark.parametrize("needs", [0, 1, 2])
+@pytest.mark.parametrize("form", [form for form, kind in SHARING.items() if kind != "needs"])
+def test_one_idiom_in_one_project(tmp_path: Path, form: str, needs: int, imports: str) -> None:
+    """A file that only chooses takes the function which others share, and gets none for itself alone."""
+    need = next(form for form, kind in SHARING.items() if kind == "needs")
+    files = {"utils.py": "import torch\n\n\ndef seed(n):\n    torch.manual_seed(n)\n"}
+    files |= {f"need{n}.py": f"import torch\nimport utils\n\n\n{need}" for n in range(needs)}
+    after = written_for(tmp_path, files, f"import torch\n{imports}\nmany = True\n{form}")
+    taken = needs == 2 and SHARING[form] == "chooses"
+    assert ("default_device()" in after) is taken
+    assert ("if torch.accelerator.is_available()" in after) is not taken
+    assert "def default_device" not in after
+
+
+#: What reads the number in the text of a device, and what does not.
+READS = {
+    "if str(gpu) not in device:\n    raise ValueError": True,
+    'if ":" in device:\n    pass': True,
+    'kind, number = device.split(":")': True,
+    "number = int(device[-1])": True,
+    'if device == "cuda:0":\n    pass': True,
+    "x = x.to(device)": False,
+    "for each in device:\n    pass": False,
+    'if "cuda" in device:\n    pass': False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize("use", ['device = "cuda:0" if torch.cuda.is_available() else "cpu"', 'device = "cpu"\nif torch.cuda.is_available():\n    device = "cuda:0"'])  # fmt: skip
+@pytest.mark.parametrize("files", [{}, {"requirements.txt": "torch==1.9.1\n"}])
+@pytest.mark.parametrize("reads", READS)
+def test_a_number_stays_where_the_project_reads_it(tmp_path: Path, reads: str, files: dict[str, str], use: str) -> None:  # fmt: skip
+    body = reads.replace("\n", "\n    ") or "pass"
+    net = {"net.py": f"import torch\n\n\ndef f(x, device, gpu):\n    {body}\n"}
+    after = written_for(tmp_path, {**files, **net}, f"import torch\n\n{use}\n")
+    assert ('.type}:0"' in after) is READS[reads]
+    assert "cuda:0" not in after

@@ -115,6 +115,12 @@ def choosing() -> Callable[[Module, list[ast.AST], int], bool]:
     return module.unchosen  # type: ignore[no-any-return]
 
 
+def sharing() -> Callable[[bytes], bool]:
+    """What says whether a file has in itself what another one may define for it."""
+    module = importlib.import_module(f"{PACKAGE}.edits.neutral")
+    return module.chooses  # type: ignore[no-any-return]
+
+
 def porting() -> ModuleType:
     """What reads a file that was ported as the code before, and writes what became of that: ``before``, ``back``, ``worded``."""
     return importlib.import_module(f"{PACKAGE}.analysis.ports")
