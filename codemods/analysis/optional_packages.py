@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from hpushim.engine.python.module import Module
 from hpushim.pycode.places import TRIES
+from hpushim.pycode.tries import ANY_ERROR, NO_MODULE, around, kinds
 from hpushim.pycode.walk import walk
 
 from .names import word
 
-_CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
 _NOTES = (ast.Assign, ast.AnnAssign)
 _REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -25,7 +25,7 @@ _BY_ITSELF = ("__init__", "__post_init__", "__call__", "forward", "training_step
 
 def optional(module: Module, node: ast.AST) -> bool:
     """Does the code catch that the package is not there, and note it, or take another: ``except ImportError: flash = None``?"""
-    above = _try(module, node)
+    above = next(around(module, node, _OWNERS), None)
     if above is None:
         return False
     noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
@@ -38,7 +38,7 @@ def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
 
     A use under any condition is none; neither is one in a function or a class that nobody in this file uses, for its users may ask.
     """
-    above = _try(module, alias)
+    above = next(around(module, alias, _OWNERS), None)
     name = alias.asname or alias.name.partition(".")[0]
     if above is None or any(_replaces(handler, name) for handler in above.handlers):
         return None
@@ -75,22 +75,11 @@ def _stops(handler: ast.ExceptHandler) -> bool:
     )
 
 
-def _try(module: Module, node: ast.AST) -> ast.Try | None:
-    """The statement whose body an import is in."""
-    for below, above in module.upwards(node):
-        if isinstance(above, TRIES) and below in above.body:
-            return above
-        if isinstance(above, _OWNERS):
-            return None
-    return None
-
-
 def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
     """Does a handler catch a failed import, raise nothing, and leave a word of it (``noted``: the other branch does)?"""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     inner = [*walk(handler)]
     return (
-        any(each is None or word(each) in _CAUGHT for each in caught)
+        not (NO_MODULE | ANY_ERROR).isdisjoint(kinds(handler))
         and not any(isinstance(each, ast.Raise) for each in inner)
         and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
     )

@@ -9,7 +9,7 @@ from hpushim.engine.python.changes import Change, Rename, Rewrite
 from hpushim.engine.rules.rule import Code, Module, Wants, Yield
 from hpushim.matrix import Row
 from hpushim.model import Severity
-from hpushim.pycode.walk import walk
+from hpushim.pycode.tries import NO_MODULE, kinds
 
 from ..analysis.names import called, root
 from ..analysis.optional_packages import optional
@@ -107,7 +107,8 @@ def _stop(module: Module, node: ast.AST) -> ast.stmt | None:
     Where a failed import is caught the import itself is reported, under HPU709.
     """
     statement = module.statement(node)
-    if any(_catches_import(above) for above in module.ancestors(statement)):
+    above = module.ancestors(statement)
+    if any(isinstance(each, ast.ExceptHandler) and NO_MODULE & kinds(each) for each in above):
         return None
     if isinstance(statement, (ast.Raise, ast.Assert)):
         return statement
@@ -115,14 +116,3 @@ def _stop(module: Module, node: ast.AST) -> ast.stmt | None:
         name = module.qualified(statement.value.func)
         return statement if name in _EXITS else None
     return None
-
-
-def _catches_import(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.ExceptHandler)
-        and isinstance(node.type, (ast.Name, ast.Tuple))
-        and any(
-            isinstance(part, ast.Name) and part.id in ("ImportError", "ModuleNotFoundError")
-            for part in walk(node.type)
-        )
-    )

@@ -6,12 +6,13 @@ import ast
 import re
 
 from hpushim.engine.rules.rule import Code, Module, Rule, Strength, Wants, Yield
-from hpushim.pycode.places import FUNCTIONS, TRIES
+from hpushim.pycode.places import FUNCTIONS
+from hpushim.pycode.tries import ANY_ERROR, around, catches
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.cuda_words import LIBRARIES
-from ..analysis.names import called, word
+from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument
 
@@ -31,10 +32,10 @@ _PEAKS = (
 #: Libraries of CUDA and its driver, as they are loaded by file.
 _LIBRARY = re.compile(rf"(?:.*/)?(?:{LIBRARIES}\.so[.\d]*|(?:nvcuda|cudart\w*|nvml)\.dll)")
 _LOADERS = ("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary", "ctypes.pydll.LoadLibrary")
-_MISSED = frozenset(["OSError", "Exception", "BaseException", "EnvironmentError", ""])
+_MISSED = ANY_ERROR | {"OSError", "EnvironmentError"}
 #: What catches that there is no such command, without a shell and with one.
 _NO_FILE = _MISSED | {"FileNotFoundError"}
-_NO_COMMAND = frozenset(["CalledProcessError", "SubprocessError", "Exception", "BaseException", ""])
+_NO_COMMAND = ANY_ERROR | {"CalledProcessError", "SubprocessError"}
 #: What looks for a command before it is run.
 _LOOKS = ("which", "find_executable")
 
@@ -157,19 +158,13 @@ def _raises(module: Module, call: ast.Call) -> str:
 
 def _goes_on(module: Module, call: ast.Call, caught: frozenset[str], seen: frozenset[ast.AST] = frozenset()) -> bool:  # fmt: skip
     """Does a ``try`` around the call, or around every call of the function that it is in, catch that there is no such file?"""
-    for below, above in module.upwards(call):
-        if isinstance(above, TRIES) and below in above.body:
-            kinds = (
-                kind
-                for handler in above.handlers
-                for kind in getattr(handler.type, "elts", [handler.type])
-            )
-            if any((word(kind) if kind is not None else "") in caught for kind in kinds):
-                return True
-        if isinstance(above, FUNCTIONS):
-            calls = module.view(Values).calls_of(above) if above not in seen else []
-            return bool(calls) and all(_goes_on(module, each, caught, seen | {above}) for each in calls)  # fmt: skip
-    return False
+    if any(catches(tried, caught) for tried in around(module, call, FUNCTIONS)):
+        return True
+    function = module.function(call)
+    if function is None or function in seen:
+        return False
+    calls = module.view(Values).calls_of(function)
+    return bool(calls) and all(_goes_on(module, each, caught, seen | {function}) for each in calls)
 
 
 def _runs(module: Module, call: ast.Call, text: ast.AST) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.control import ends
-from hpushim.pycode.places import TRIES
+from hpushim.pycode.tries import ANY_ERROR, NO_MODULE, around, catches
 
 from ..analysis.device_texts import device_texts, glued
 from ..analysis.devices import Devices
@@ -49,7 +49,6 @@ DATA_PARALLEL = (
 )
 #: Those that use several devices in one process whatever they are given.
 _SEVERAL = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
-_HANDLERS = frozenset(["ImportError", "ModuleNotFoundError", "Exception", "BaseException", ""])
 
 
 @dataclass(eq=False)
@@ -298,14 +297,5 @@ class Regions:
 
     def _is_guarded(self, statement: ast.AST) -> bool:
         """Does a ``try`` catch that the package is not there?"""
-        for child, above in self._module.upwards(statement):
-            if isinstance(above, TRIES) and any(s is child for s in above.body):
-                caught = [
-                    getattr(kind, "id", "")
-                    for handler in above.handlers
-                    for kind in getattr(handler.type, "elts", [handler.type])
-                ]
-                return not _HANDLERS.isdisjoint(caught)
-            if isinstance(above, (ast.FunctionDef, ast.ClassDef)):
-                return False
-        return False
+        tried = next(around(self._module, statement, (ast.FunctionDef, ast.ClassDef)), None)
+        return tried is not None and catches(tried, NO_MODULE | ANY_ERROR)

@@ -12,6 +12,7 @@ from hpushim.engine.rules.wants import ProjectFact
 from hpushim.pycode.control import behind, branches, ends
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.scope import Binding
+from hpushim.pycode.tries import ANY_ERROR, NO_MODULE, kinds
 from hpushim.pycode.values import At, Cell, Values
 from hpushim.pycode.words import words_in
 
@@ -21,7 +22,7 @@ from .releases import Answer, Release, answer, bare, python_release, release, to
 _TORCH = ("torch.__version__", "torch.version.__version__", "torch.torch_version.__version__")
 #: What a name says that another file gives its value.
 _NAMED = frozenset(["TORCH_VERSION", "PYTORCH_VERSION", "torch_version", "pytorch_version"])
-_CAUGHT = frozenset(["ImportError", "ModuleNotFoundError", "AttributeError", "Exception", ""])
+_CAUGHT = NO_MODULE | ANY_ERROR | {"AttributeError"}
 #: Types of devices that no machine with a Gaudi has, each a module of torch.
 ELSEWHERE = frozenset(["mps", "xpu", "npu", "mlu", "musa"])
 #: What an answer is about that such a device gives.
@@ -232,7 +233,7 @@ class NeverRun:
                 isinstance(above, TRIES)
                 and above.body[0] is statement
                 and all(self._succeeds(each) for each in above.body)
-                and all(word(handler.type) in _CAUGHT for handler in above.handlers)
+                and all(kinds(handler) <= _CAUGHT for handler in above.handlers)
             ):
                 yield above
 

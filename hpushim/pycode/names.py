@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hpushim.pycode.places import TRIES, last_name
 from hpushim.pycode.scope import Binding, Scope
+from hpushim.pycode.tries import NO_MODULE, kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,6 @@ _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import
 _USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
 #: What says something of a package, or takes one thing from it; with a default, ``getattr`` may give that one.
 _LOOKS = ("getattr", "hasattr")
-_MISSING = ("ImportError", "ModuleNotFoundError")
 _NOTHING: frozenset[str] = frozenset()
 #: A name and the innermost scope that it stands in.
 Asked: TypeAlias = tuple[Scope, str]
@@ -285,7 +285,7 @@ class Names:
             for kind in TRIES
             for tried in self._index.statements(kind)
             for handler in tried.handlers
-            if last_name(handler.type) in _MISSING or _only_imports(tried)
+            if not NO_MODULE.isdisjoint(kinds(handler)) or _only_imports(tried)
         )
 
     def _in_scope(self, node: ast.expr, scope: Scope) -> _Search:
