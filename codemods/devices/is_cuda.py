@@ -38,6 +38,10 @@ class IsCuda(Rule):
             return  # a property of the project, whose body is rewritten
         if isinstance(node.value, ast.Name) and module.index.stored("is_cuda"):
             return  # the file gives objects of its own such an attribute
+        if agnostic(module) and _is_one_of_few(module, node, parent):
+            shown = module.source(node)
+            yield self.finding(node, f"`{shown}` is not changed: it is one of the devices that the condition lists", row="torch.Tensor.is_cuda", safety="manual")  # fmt: skip
+            return
         answer = ask(module, "torch.Tensor.is_cuda")
         yield self.finding(
             node,
@@ -90,6 +94,14 @@ def _is_any(module: Module, node: ast.Attribute, parent: ast.BoolOp) -> bool:
         and module.source(each.value) == module.source(node.value)
         for each in parent.values
     )
+
+
+def _is_one_of_few(module: Module, node: ast.Attribute, parent: ast.AST | None) -> bool:
+    """``x.is_cuda or "cpu" in str(x.device)``: does the condition list the devices that what it decides runs on?"""
+    if not isinstance(parent, ast.BoolOp) or not isinstance(parent.op, ast.Or):
+        return False
+    others = [part for value in parent.values if value is not node for part in ast.walk(value)]
+    return any(module.constant(part) == "cpu" for part in others if isinstance(part, ast.Constant)) or any(getattr(part, "attr", "") == "is_cpu" for part in others)  # fmt: skip
 
 
 def _is_packed(module: Module, node: ast.expr) -> bool:

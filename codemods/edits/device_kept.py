@@ -20,7 +20,7 @@ def hoisted(module: Module, name: str) -> Iterator[tuple[list[ast.Call], ast.stm
     """The calls of one function that one name can take the place of, and the statement in front of which it gets its value."""
     for owner, calls in _owners(module, name).items():
         first = _first(module, owner, calls)
-        if name in OR_FAIL and any(_may_not_run(module, call, first) for call in calls):
+        if name in OR_FAIL and any(_may_not_run(module, call, first, calls) for call in calls):
             continue
         if first is not None and _is_gain(module, calls, first) and _is_free(module, owner):
             yield calls, first
@@ -46,7 +46,7 @@ def only_owner(module: Module, name: str) -> tuple[list[ast.Call], ast.stmt] | N
         return None
     ((owner, calls),) = owners.items()
     first = _first(module, owner, calls)
-    if name in OR_FAIL and any(_may_not_run(module, call, first) for call in calls):
+    if name in OR_FAIL and any(_may_not_run(module, call, first, calls) for call in calls):
         return None
     return (calls, first) if first is not None and _is_free(module, owner) else None
 
@@ -97,12 +97,21 @@ def _first(module: Module, owner: ast.AST, calls: list[ast.Call]) -> ast.stmt | 
     return None if shares else first
 
 
-def _may_not_run(module: Module, call: ast.Call, first: ast.stmt | None) -> bool:
-    """Is a call behind a condition inside the statement in front of which the device would be kept? There it would end the program for nothing."""
+def _may_not_run(
+    module: Module, call: ast.Call, first: ast.stmt | None, calls: list[ast.Call]
+) -> bool:
+    """Is a call behind a condition inside the statement in front of which the device would be kept? There it would end the program for nothing.
+
+    Unless the other branch has one of the calls as well.
+    """
     for child, above in module.upwards(call):
         if child is first:
             return False
-        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
+        if isinstance(above, ast.If) and child is not above.test:
+            other = above.orelse if child in above.body else above.body
+            if not any(s in module.ancestors(each) for each in calls for s in other):
+                return True
+        if isinstance(above, ast.IfExp) and child is not above.test:
             return True
         if isinstance(above, ast.BoolOp) and child is not above.values[0]:
             return True

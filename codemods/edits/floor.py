@@ -35,7 +35,7 @@ _MONTH = "25.01"
 _SINCE = {
     r"\baccelerator\.\w|get_default_backend_for_device|^torch\.(?:Event|Stream)$": FIRST,
     r"OutOfMemoryError": "2.5",
-    r"\bamp\.custom_|get_device_module|get_autocast_dtype": "2.4",
+    r"\bamp\.custom_|get_device_module|get_autocast_dtype|is_autocast_enabled\(\w": "2.4",
     r"(?<!cuda\.)\bamp\.GradScaler\b": "2.3",
     r"^torch\.autocast$|(?<!cuda\.amp\.)\bautocast\(": "1.10",
 }

@@ -185,6 +185,11 @@ def choice(
     return _in_lines(module.deeper(above), parts)
 
 
+def names_device(text: str) -> bool:
+    """Does a text call one of the functions that give the device?"""
+    return any(f"{name}()" in text for name in FUNCTIONS)
+
+
 def chooses(data: bytes) -> bool:
     """Does a file choose between the accelerator and the CPU where it needs a device?"""
     return _CHOICE.search(data) is not None

@@ -11,6 +11,7 @@ from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import add
 from ..edits.spelling import device_type
+from ..values.beside import kind_beside
 
 #: Questions about CUDA's autocast, and the function that takes a device type instead.
 _STATE = {
@@ -41,7 +42,8 @@ class AutocastState(Rule):
             return
         answer = ask(module, name)
         new = _CUSTOM[name] if custom else _STATE[name]
-        changes = _changes(node, call, new, device_type(module, node), custom)
+        kind = device_type(module, node) if call is None or custom else kind_beside(module, call)
+        changes = _changes(node, call, new, kind, custom)
         fix = (
             Rewrite("pass the device type", answer.safety, changes, harmless=True)
             if answer.fixable

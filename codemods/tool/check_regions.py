@@ -18,7 +18,7 @@ from ..analysis.groups import AVAILABLE
 from ..analysis.kernels import PROVIDERS, kernel_sources
 from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
 from ..edits import neutral
-from ..edits.floor import held, too_new
+from ..edits.floor import FIRST, held, too_new
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
 from ..values.kernel_code import kernel_code
@@ -153,9 +153,19 @@ class _Review:
     def _keep_file(self) -> None:
         """All of a file turns, or nothing: where one part has to stay, what turned would be beside code for CUDA alone."""
         floor = self._module.view(held)
-        lacking = next((name for item in self._fixed if floor and (name := too_new(_texts(item), floor))), "")  # fmt: skip
+        lacking = next((name for item in self._fixed if floor and (name := too_new(_texts(self._module, item), floor))), "")  # fmt: skip
         if floor and lacking:
             self._whole = f"{floor.why} allows torch {floor.oldest}, which lacks `{lacking}`"
+        elif (
+            floor
+            and self._module.path.endswith(".ipynb")
+            and any(
+                neutral.names_device(text)
+                for item in self._fixed
+                for text in _texts(self._module, item)
+            )
+        ):
+            self._whole = f"{floor.why} keeps torch before {FIRST}, and a notebook is no place for a function that checks for that"
         elif neutral.stays(self._module):
             self._whole = (
                 "its check for CUDA stays, since it computes in float64, which MPS does not have"
@@ -411,11 +421,13 @@ class _Review:
         return named
 
 
-def _texts(item: Found) -> Iterator[str]:
-    """What the changes of a finding write."""
+def _texts(module: Module, item: Found) -> Iterator[str]:
+    """What the changes of a finding write, arguments with the call that is given them."""
     for change in item.changes:
         yield from written(change)
-        yield str(getattr(change, "writes", ""))
+        more = str(getattr(change, "writes", ""))
+        call = getattr(change, "node", None)
+        yield f"{module.source(call.func)}({more})" if more and isinstance(call, ast.Call) else more
 
 
 def _asks_for_cuda(module: Module, check: Check) -> bool:

@@ -100,9 +100,13 @@ def _is_moved(module: Module, use: ast.Name) -> bool:
 
 
 def _works_on(module: Module, call: ast.Call, function: ast.AST) -> Iterator[ast.Name]:
-    """The names of the function that the block behind ``with autocast():`` reads."""
+    """The names of the function that the block behind ``with autocast():`` reads; of a question, its parameters."""
     statement = module.statement(call)
-    for part in walk(statement) if isinstance(statement, ast.With) else ():
+    if not isinstance(statement, ast.With):
+        taken = {arg.arg for arg in getattr(getattr(function, "args", None), "args", ())}
+        yield from (use for use in walk(function) if isinstance(use, ast.Name) and use.id in taken and isinstance(use.ctx, ast.Load))  # fmt: skip
+        return
+    for part in walk(statement):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
             bound = module.bindings(part)
             if bound and all(function in module.ancestors(b.node) for b in bound):
@@ -117,7 +121,9 @@ def _is_tensor(module: Module, use: ast.Name) -> bool:
         if any(isinstance(m, ast.Call) and (module.qualified(m.func) or "").startswith("torch.nn.") for m in made):  # fmt: skip
             return True
     attribute = module.parent(use)
-    method = attribute.attr if isinstance(attribute, ast.Attribute) else ""
+    run = module.parent(attribute) if isinstance(attribute, ast.Attribute) else None
+    called = isinstance(run, ast.Call) and run.func is attribute
+    method = attribute.attr if isinstance(attribute, ast.Attribute) and called else ""
     only = signatures.of(f"torch.Tensor.{method}") and not signatures.of(
         f"torch.nn.Module.{method}"
     )

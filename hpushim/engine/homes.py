@@ -10,6 +10,7 @@ import ast
 import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import PurePath
 
 from hpushim.engine.links import Links
@@ -115,7 +116,29 @@ class Homes:
                 there = self._links.found(user, module)
                 if {(*base, *names)} == set(map(_parts, there)) and self._is(user, name, home):
                     return name  # beside what the user, or a neighbour, imports, or below
-        return ""
+        return next(filter(None, (self._as_called(user, home, name) for name in sorted(self._called.get(user, ())))), "")  # fmt: skip
+
+    @cached_property
+    def _called(self) -> dict[str, set[str]]:
+        """What each file is called by those that import it."""
+        found: dict[str, set[str]] = {}
+        for path, asked in self._imports.items():
+            for module, name in asked:
+                for each in (module, f"{module}{name}" if module.endswith(".") else f"{module}.{name}"):  # fmt: skip
+                    for there in self._links.found(path, each) if name or each is module else ():
+                        found.setdefault(there, set()).add(each)
+        return found
+
+    def _as_called(self, user: str, home: str, name: str) -> str:
+        """What the user calls ``home`` where others call the user by a name: from the same root, or relative."""
+        if name.startswith("."):
+            return self._relative(user, home)
+        names, parts, there = tuple(name.split(".")), _parts(user), _parts(home)
+        root = parts[: len(parts) - len(names)]
+        if parts[len(root) :] != names or there[: len(root)] != root:
+            return ""
+        module = ".".join(there[len(root) :])
+        return module if self._links.found(user, module) == {home} else ""
 
     def _is(self, user: str, module: str, home: str) -> bool:
         """Is ``home`` what the user gets by importing a module, seen from its own folder or one above?"""

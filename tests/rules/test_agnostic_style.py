@@ -1010,3 +1010,64 @@ def test_a_number_stays_where_the_project_reads_it(tmp_path: Path, reads: str, f
     after = written_for(tmp_path, {**files, **net}, f"import torch\n\n{use}\n")
     assert ('.type}:0"' in after) is READS[reads]
     assert "cuda:0" not in after
+
+
+@pytest.mark.parametrize("asked", ['x.is_cuda or "cpu" in str(x.device)', 'x.is_cuda or x.device.type == "cpu"', "x.is_cpu or x.is_cuda", 'x is None or x.is_cuda or x.device == torch.device("cpu")'])  # fmt: skip
+@pytest.mark.parametrize("form", ["if {}:\n    fast(x)", "known = {}", "all({} for x in xs)"])
+def test_a_condition_that_lists_the_devices_stays(form: str, asked: str) -> None:
+    """What runs on CUDA and on the CPU is said to run there, and not on every device."""
+    assert body(form.format(asked)) == form.format(asked)
+
+
+@pytest.mark.parametrize("use", ["ctx.dim = 1", "ctx.size = x.size()", "ctx.detach = None"])
+def test_the_context_of_a_function_is_no_tensor(use: str) -> None:
+    text = f"class F(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, x):\n        {use}\n        with torch.cuda.amp.autocast(enabled=False):\n            return x.detach() * ctx.dim, ctx.size, ctx.detach"
+    assert "autocast(device_type=x.device.type, enabled=False)" in body(text)
+
+
+@pytest.mark.parametrize("ask", ["torch.is_autocast_enabled()", "torch.get_autocast_gpu_dtype()"])
+@pytest.mark.parametrize(("before", "known"), [("y = x.softmax(dim=1)", True), ("x = x.cpu().detach()", False), ("y = x", False)])  # fmt: skip
+def test_autocast_is_asked_about_for_the_device_of_a_tensor(ask: str, before: str, known: bool) -> None:  # fmt: skip
+    text = (
+        f"class A(nn.Module):\n    def forward(self, x):\n        {before}\n        return x, {ask}"
+    )
+    name = ask.removesuffix("()").replace("_gpu", "")
+    assert (f"{name}(x.device.type)" in body(text)) is known
+
+
+@pytest.mark.parametrize("imports", ["from .part import f\n", "from pkg.part import f\n", "from pkg import part\n"])  # fmt: skip
+def test_what_imports_nothing_of_its_own_finds_the_home_by_its_importers(tmp_path: Path, imports: str) -> None:  # fmt: skip
+    need = "\n\ndef f(x):\n    return x.cuda()\n\n\ndef g(x):\n    return x.cuda()\n"
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/utils.py": "import torch\n\n\ndef seed(n):\n    torch.manual_seed(n)\n",
+        "pkg/part.py": f"import torch\n{need}",
+        "pkg/main.py": f"import torch\n{imports}from .utils import seed\n{need}",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = (tmp_path / "pkg/part.py").read_text()
+    where = ".utils" if "from ." in imports else "pkg.utils"
+    assert f"from {where} import accelerator_device\n" in after and "def accelerator" not in after
+
+
+@pytest.mark.parametrize("torch_", ["torch==1.9.1", "torch>=1.9"])
+def test_a_notebook_gets_no_function_for_an_old_torch(tmp_path: Path, torch_: str) -> None:
+    cells = ["import torch\n", 'device = "cuda" if torch.cuda.is_available() else "cpu"\n']
+    book = {"cells": [{"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": [cell]} for cell in cells], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}  # fmt: skip
+    (tmp_path / "a.ipynb").write_text(json.dumps(book))
+    (tmp_path / "requirements.txt").write_text(f"{torch_}\n")
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    assert ("accelerator" in (tmp_path / "a.ipynb").read_text()) is (">=" in torch_)
+
+
+@pytest.mark.parametrize(("other", "kept"), [("y = x.cuda()", True), ("y = x", False)])
+def test_the_device_is_kept_where_each_branch_needs_it(other: str, kept: bool) -> None:
+    text = f"def f(x, xs, many):\n    if many:\n        for x in xs:\n            y = x.cuda()\n    else:\n        {other}\n    return y"
+    assert (
+        f"many):\n    {NEEDED}" in body(text)
+        if kept
+        else f"if many:\n        {NEEDED}" in body(text)
+    )
