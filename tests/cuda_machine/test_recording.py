@@ -1,4 +1,4 @@
-"""The recorder and the comparison, with the emulated HPU in CUDA's place: no recording of a CUDA device exists so far."""
+"""The recorder and the comparison, with the emulated HPU in CUDA's place; and the shim's answers beside those of an NVIDIA H200."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 import warm
 
 torch = pytest.importorskip("torch", reason="it records what torch answers")
@@ -150,3 +151,15 @@ def test_nothing_is_recorded_without_a_cuda_device():
         pytest.skip("this machine has one")
     with pytest.raises(SystemExit, match="no working CUDA device"):
         recording._machine("cuda")
+
+
+@pytest.mark.slow
+def test_the_shim_answers_as_an_h200_did_but_for_what_was_reviewed() -> None:
+    here = Path(__file__).parent
+    reviewed = {key for keys in tomli.loads((here / "reviewed.toml").read_text()).values() for key in keys}  # fmt: skip
+    cuda = json.loads((here / "h200.json").read_text())
+    assert len(cuda["idioms"]) > 550 and reviewed < set(cuda["idioms"])
+    ours = recording.record("shim", programs=0)
+    cuda["idioms"] = {key: one for key, one in cuda["idioms"].items() if key in ours["idioms"]}
+    assert len(cuda["idioms"]) > 500
+    assert [one for one in recording.odd(cuda, ours) if one.key not in reviewed] == []
