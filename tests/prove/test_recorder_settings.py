@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,3 +50,53 @@ def test_a_script_does_not_let_cudnn_choose_by_the_clock(statement: str) -> None
     )
     done = warm.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True", "True", "True"]
+
+
+def _finally() -> None:
+    try:
+        raise ValueError("the cause\nin two lines")
+    finally:
+        raise AttributeError("gone")
+
+
+def _twice() -> None:
+    try:
+        _finally()
+    finally:
+        raise OSError("full")
+
+
+def _in_its_place() -> None:
+    try:
+        raise ValueError("the cause")
+    except ValueError as error:
+        raise AttributeError("gone") from error
+
+
+def _instead() -> None:
+    try:
+        raise ValueError("the cause")
+    except ValueError:
+        raise AttributeError("gone") from None
+
+
+@pytest.mark.parametrize(
+    ("fails", "told"),
+    [
+        (_finally, "gone (raised while another error was handled: ValueError: the cause)"),
+        (_twice, "full (raised while another error was handled: ValueError: the cause)"),
+        (_in_its_place, "gone"),
+        (_instead, "gone"),
+    ],
+)
+def test_an_error_raised_while_another_was_handled_names_that_one(
+    monkeypatch: pytest.MonkeyPatch, fails: Callable[[], None], told: str
+) -> None:
+    noted: dict[str, Any] = {}
+    monkeypatch.setattr(sys, "excepthook", lambda *_: None)
+    monkeypatch.setattr(enable.book, "note", lambda at, event, **what: noted.update(what))
+    enable._tell_errors(types.SimpleNamespace(at=None, root="/nowhere", file_of=str))  # type: ignore[arg-type]
+    with pytest.raises((AttributeError, OSError)) as raised:
+        fails()
+    sys.excepthook(raised.type, raised.value, raised.tb)
+    assert noted["message"] == told

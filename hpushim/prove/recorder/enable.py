@@ -130,6 +130,19 @@ def _tell_refusals(orders: book.Orders) -> None:
         book.note(orders.at, kind, code=code, what=text, **place)
 
 
+def _said(error: BaseException) -> str:
+    """The first line of an error's text."""
+    text = str(error).strip().splitlines()
+    return text[0][:500] if text else ""
+
+
+def _handled(error: BaseException) -> BaseException:
+    """The error during whose handling this one was raised, as a ``finally`` may; not where it was raised in its place."""
+    while error.__context__ is not None and not error.__suppress_context__:
+        error = error.__context__
+    return error
+
+
 def _tell_errors(orders: book.Orders) -> None:
     """Has an uncaught exception noted with the last line of the project that it passed."""
     before = sys.excepthook
@@ -142,12 +155,16 @@ def _tell_errors(orders: book.Orders) -> None:
             if file.startswith(orders.root + os.sep):
                 places.append([os.path.relpath(file, orders.root), step.tb_lineno])
             step = step.tb_next
-        text = str(error).strip().splitlines()
+        message, first = _said(error), _handled(error)
+        if first is not error:
+            message += (
+                f" (raised while another error was handled: {type(first).__name__}: {_said(first)})"
+            )
         book.note(
             orders.at,
             "error",
             kind=kind.__name__,
-            message=text[0][:500] if text else "",
+            message=message,
             places=places,
             when=time.monotonic(),
         )
