@@ -4,8 +4,9 @@
 
 One repetition: eight threads train, ask for numbers, synchronize, mark steps, read the books, reset them and draw random
 numbers, while a DataLoader with workers and a pinning thread feeds one of them and another one compiles. Repetitions run in
-processes of their own, fifty in each. A process that hardly uses the processor for a minute hangs, and its stacks are
-shown; one that a loaded machine makes slow goes on. The device is built first, so that no process waits for a build.
+processes of their own, fifty in each. A process that hardly uses the processor for a minute and has the same stacks after
+another one hangs, and they are shown; one that a loaded machine makes slow goes on. The device is built first, so that no
+process waits for a build.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ NO_WORK_S = (
     2.0  # of processor in that time: eight threads that wait for Python's lock use half a second
 )
 
+#: Shows the stacks when it is asked to, whoever holds Python's lock.
+_ASKED = "import faulthandler, signal\nfaulthandler.register(signal.SIGUSR1)\n"
 PROGRAM = """
 import faulthandler, sys, threading
 import hpushim.emulator
@@ -111,7 +114,7 @@ def repeat(
         variables |= {"HPUSHIM_LEDGER": f"{folder}/ledger.json", **(environment or {})}
         variables["PT_HPU_LAZY_MODE"] = "1" if mode == "lazy" else "0"
         script = Path(folder, "program.py")
-        script.write_text(program)
+        script.write_text(_ASKED + program)
         printed, said = Path(folder, "printed"), Path(folder, "said")
         with printed.open("w") as out, said.open("w") as errors:
             process = subprocess.Popen(
@@ -120,7 +123,7 @@ def repeat(
                 stdout=out,
                 stderr=errors,
             )
-            hung = _watch(process)
+            hung = _watch(process, said)
         finished, last = len(printed.read_text().split()), said.read_text()[-6000:]
         if process.returncode != 0 or finished != repetitions:
             end = "hung" if hung else f"status {process.returncode}"
@@ -130,9 +133,9 @@ def repeat(
     return ""
 
 
-def _watch(process: subprocess.Popen[bytes]) -> bool:
+def _watch(process: subprocess.Popen[bytes], said: Path) -> bool:
     """Wait for a process; one that stands still is ended, its stacks shown. Returns whether that was so."""
-    used, since = -1.0, time.monotonic()
+    used, since, seen = -1.0, time.monotonic(), b""
     while True:
         try:
             process.wait(timeout=2)
@@ -140,11 +143,27 @@ def _watch(process: subprocess.Popen[bytes]) -> bool:
         except subprocess.TimeoutExpired:
             now = _processor_s(process.pid)
         if now > used + NO_WORK_S:
-            used, since = now, time.monotonic()
+            used, since, seen = now, time.monotonic(), b""
         elif time.monotonic() - since > STANDSTILL_S:
-            process.send_signal(signal.SIGABRT)
-            process.wait()
-            return True
+            stacks = _stacks(process, said)
+            if stacks == seen:
+                process.send_signal(signal.SIGABRT)
+                process.wait()
+                return True
+            used, since, seen = now, time.monotonic(), stacks
+
+
+def _stacks(process: subprocess.Popen[bytes], said: Path) -> bytes:
+    """The stacks of all threads: a process that waits for the processor has others each time."""
+    before = size = said.stat().st_size
+    process.send_signal(signal.SIGUSR1)
+    end = time.monotonic() + STANDSTILL_S
+    while time.monotonic() < end:
+        time.sleep(1)
+        last, size = size, said.stat().st_size
+        if size == last > before:
+            break
+    return said.read_bytes()[before:]
 
 
 def _processor_s(pid: int) -> float:

@@ -13,7 +13,17 @@ def wait_for_the_lock():
     while True: pass
 for _ in range(8):
     threading.Thread(target=wait_for_the_lock, daemon=True).start()
-ctypes.PyDLL(None).sleep(300)  # with Python's lock
+while True:
+    ctypes.PyDLL(None).sleep(300)  # with Python's lock
+"""
+SLOW = """
+import os, time
+def deeper(n):
+    time.sleep(0.5)
+    if n: deeper(n - 1)
+deeper(40)
+open(os.environ["HPUSHIM_LEDGER"], "w").close()
+print(0)
 """
 
 
@@ -30,3 +40,9 @@ def test_a_process_that_stands_still_is_found(monkeypatch):
     fault = crowd.repeat(1, "lazy", plain_environment(), STANDSTILL)
     assert fault.startswith("hung after 0 repetitions")
     assert "Fatal Python error: Aborted" in fault
+
+
+@pytest.mark.slow
+def test_a_process_that_the_machine_makes_slow_goes_on(monkeypatch):
+    monkeypatch.setattr(crowd, "STANDSTILL_S", 4.0)
+    assert crowd.repeat(1, "lazy", plain_environment(), SLOW) == ""
