@@ -158,6 +158,10 @@ DependencyKind = Literal[
 ]
 
 
+#: The evidence on a package of the project's own of which there is no file.
+ABSENT = "not in this checkout"
+
+
 class Dependency(msgspec.Struct, frozen=True):
     """A third-party package: in how many files it is imported, whether one does so unconditionally, who assessed it, and on what that rests.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hpushim.cli.options import Request
     from hpushim.ledgers.model import Told
     from hpushim.matrix import Matrix
-    from hpushim.model import Dependency
+    from hpushim.model import Dependency, Report
 
 
 @click.command("report")
@@ -88,7 +88,7 @@ def command(
             cache=cache,
         )
     report = msgspec.structs.replace(
-        report, dependencies=_dependencies(asked, env, wheels, report.around)
+        report, dependencies=_dependencies(asked, env, wheels, report)
     )
     shown = show(report, format_, output, asked.root)
     if told is not None:
@@ -100,7 +100,7 @@ def command(
 
 
 def _dependencies(
-    asked: Request, env: Path | None, wheels: Path | None, around: frozenset[str]
+    asked: Request, env: Path | None, wheels: Path | None, report: Report
 ) -> tuple[Dependency, ...]:
     from hpushim.dependencies import Places
     from hpushim.dependencies.project import of_project
@@ -108,7 +108,7 @@ def _dependencies(
     if asked.given:
         return ()
     places = Places(asked.root, env, wheels)
-    return of_project(asked.paths, asked.exclude, places, asked.matrix(), asked.target, around)
+    return of_project(asked.paths, asked.exclude, places, asked.matrix(), asked.target, report.around, report.reached)  # fmt: skip
 
 
 def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> Told:

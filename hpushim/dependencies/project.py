@@ -13,7 +13,8 @@ from hpushim.engine.base.kind import Kind
 from hpushim.engine.data.pins import names, says_versions
 from hpushim.engine.facts import modules
 from hpushim.engine.files.discover import discover, project_root
-from hpushim.engine.links import imported
+from hpushim.engine.links import imported, optional
+from hpushim.model import ABSENT, Dependency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from hpushim.dependencies.places import Places
     from hpushim.matrix import Matrix
-    from hpushim.model import Dependency, Target
+    from hpushim.model import Target
 
 #: The module that a project builds from Rust.
 _LIBRARY = re.compile(rb"^\[lib\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*\"(\w+)\"", re.MULTILINE)
@@ -42,13 +43,18 @@ def of_project(
     matrix: Matrix,
     target: Target,
     around: frozenset[str] = frozenset(),
+    reached: frozenset[str] = frozenset(),
 ) -> tuple[Dependency, ...]:
-    """Every third-party package of the files under ``paths``, assessed from ``places``; ``around`` are files that no training run needs."""
+    """Every third-party package of the files under ``paths``, assessed from ``places``.
+
+    ``around`` are files that no training run needs, ``reached`` those that the program imports.
+    """
     root = project_root(paths)
     files = discover(paths, root, _KINDS, exclude).files
     texts: dict[Path, bytes] = {}
     beside: set[Path] = set()
     wanted: set[str] = set()
+    fetching: list[bytes] = []
     own = set(modules(root, files))
     for file in files:
         with suppress(OSError):
@@ -56,6 +62,8 @@ def of_project(
                 texts[file.path] = safe_files.read(file.path)
                 if file.shown in around:
                     beside.add(file.path)
+            elif file.kind == "shell":
+                fetching.append(safe_files.read(file.path))
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
             own.update(_built(file.path))
@@ -70,13 +78,53 @@ def of_project(
         target,
         [data for path, data in texts.items() if path in beside],
     )
-    return tuple(
+    with suppress(OSError):
+        fetching.append(safe_files.read(root / ".gitmodules"))
+    needed = {file.path for file in files if file.shown in reached}
+    missing = _missing({path: texts[path] for path in needed & texts.keys()}, root, [each for each in fetching if b"git" in each])  # fmt: skip
+    return (*missing, *(
         each
         for each in found
         if each.kind != "not assessed"
         or normal(each.name) in wanted
         or not _is_neighbour(each.name, texts)
+    ))  # fmt: skip
+
+
+def _missing(
+    texts: Mapping[Path, bytes], root: Path, fetching: Sequence[bytes]
+) -> tuple[Dependency, ...]:
+    """The packages inside the project's own of which the checkout has no file: submodules, and what a script fetches (``fetching``)."""
+    files: dict[str, set[Path]] = {}
+    required: set[str] = set()
+    for path, data in texts.items():
+        code = b"\n" + data
+        may = optional(code)
+        for module, name in imported(code):
+            if found := _gap(path, module, root, fetching):
+                files.setdefault(found, set()).add(path)
+                required |= set() if (module, name) in may else {found}
+    return tuple(
+        Dependency(name, len(files[name]), name in required, "none", evidence=ABSENT)
+        for name in sorted(files)
     )
+
+
+def _gap(path: Path, module: str, root: Path, fetching: Sequence[bytes]) -> str:
+    """The package that a module is in, where a folder on the way there is missing, or the last part and something fetches it; else ""."""
+    dots = len(module) - len(module.lstrip("."))
+    parts = module.lstrip(".").split(".")
+    home = path.parents[dots - 1] if 0 < dots <= len(path.parents) else root
+    if not dots and not (root / parts[0] / "__init__.py").is_file():
+        return ""
+    end = next((n for n in range(len(parts)) if not _is_there(home.joinpath(*parts[: n + 1]))), None)  # fmt: skip
+    if end is None or (end == len(parts) - 1 and not any(parts[end].encode() in each for each in fetching)):  # fmt: skip
+        return ""
+    return "." * dots + ".".join(parts[: end + 2])
+
+
+def _is_there(place: Path) -> bool:
+    return place.is_dir() or any(place.parent.glob(f"{place.name}.*"))
 
 
 def _is_neighbour(name: str, texts: Mapping[Path, bytes], *, unknown: bool = False) -> bool:

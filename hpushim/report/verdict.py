@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
+from hpushim.model import ABSENT
 from hpushim.report.work import BUILDERS, CARRIES, KERNELS, in_words, optional_kernels, span
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     elif decisive and verdict not in _NOTHING:
         packages = "package" if len(decisive) == 1 else "packages"
         sentence = f"Work for the {packages} {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
-    rest = [each for each in open_ones if each not in decisive]
+    absent = [each for each in open_ones if each.evidence == ABSENT and each.required]
+    if absent and verdict not in _NOTHING:
+        sentence = f"{_named(absent)} {_verb(len(absent), 'is')} not in this checkout: fetch and assess it before you plan. {sentence}"
+        verdict = verdict if verdict in ("blocked", "needs work") else "incomplete"
+    rest = [each for each in open_ones if each not in [*decisive, *absent]]
     unknown = [each for each in rest if each.kind == "not assessed"]
     unsure = [each for each in rest if each.kind != "not assessed"]
     if unknown:

@@ -19,7 +19,7 @@ from hpushim.dependencies.imports import imported
 from hpushim.dependencies.project import of_project
 from hpushim.errors import HpushimError
 from hpushim.matrix import load
-from hpushim.model import Dependency, DependencyKind, Target
+from hpushim.model import ABSENT, Dependency, DependencyKind, Target
 
 
 def elf(*needed: str) -> bytes:
@@ -157,6 +157,40 @@ def test_a_neighbour_of_a_script_in_a_package_is_no_dependency(
         (tmp_path / name).write_text(text)
     found = of_project([tmp_path], (), Places(tmp_path, None, None), load(), Target())
     assert [each.name for each in found if each.kind == "not assessed"] == open_ones
+
+
+#: An import of the project's own package, and whether the checkout lacks what it names; ``FETCHED`` where a script fetches it.
+FETCHED = "git clone https://example.org/x/frnn\n"
+OWN = {
+    "from src.deps.frnn import f": True,
+    "import src.deps.frnn.knn": True,
+    "from ..deps.frnn import f": True,
+    "from .deps.frnn import f": True,
+    "from src.utils import net": False,
+    "from src.utils.net import f": False,
+    "from src import deps": False,
+    "import other.deps.frnn": False,
+    "from src.utils.ops import f": False,
+    "from src.utils.frnn import f": None,
+    "import src.frnn": None,
+}
+
+
+@pytest.mark.parametrize("line", OWN)
+@pytest.mark.parametrize("way", ["", "try", "aside"])
+@pytest.mark.parametrize("fetched", ["", "install.sh", ".gitmodules"])
+def test_what_the_checkout_lacks_of_the_projects_own_packages(tmp_path: Path, line: str, way: str, fetched: str) -> None:  # fmt: skip
+    code = f"try:\n    {line}\nexcept ImportError:\n    f = None\n" if way == "try" else line + "\n"
+    files = {"src/__init__.py": "", "src/utils/__init__.py": "", "src/utils/net.py": code, "src/utils/ops.pyx": "", fetched or "x.sh": FETCHED if fetched else ""}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    reached = frozenset() if way == "aside" else frozenset({"src/utils/net.py"})
+    found = of_project([tmp_path], (), Places(tmp_path, None, None), load(), Target(), reached=reached)
+    told = [each for each in found if each.evidence == ABSENT]
+    lacks = OWN[line] if OWN[line] is not None else bool(fetched)
+    assert bool(told) == (lacks and way != "aside")
+    assert all(each.required is (way == "") and "frnn" in each.name for each in told)
 
 
 def test_wheels_are_read_and_what_they_require_is_followed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hpushim.engine.around import around
 from hpushim.engine.links import Links
 from hpushim.engine.project import analyse
-from hpushim.model import Basis, Dependency, FileResult, Finding, Kernels, Report, Span, Target
+from hpushim.model import ABSENT, Basis, Dependency, FileResult, Finding, Kernels, Report, Span, Target
 from hpushim.report import assess
 from hpushim.report.narrowing import Baseline, without
 from hpushim.report.text import render_text
@@ -335,6 +335,16 @@ def test_a_package_that_carries_the_project_is_named_first(
     assert sentence.startswith("Work for the package `core_zq`") is (
         files == 9 and status != "native"
     )
+
+
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize(("found", "verdict"), [((), "nothing to do"), ((at(1, "to do", safety="safe"),), "ready"), ((at(1, "stops", severity="error", effect=None),), "needs work")])  # fmt: skip
+def test_a_package_of_the_projects_own_that_is_not_there(found: tuple[Finding, ...], verdict: Verdict, required: bool) -> None:  # fmt: skip
+    each = Dependency("ours.deps.core", 1, required, "none", evidence=ABSENT)
+    made = assess(report(python(*found), dependencies=(each,))).summary
+    said = made.sentence.startswith("`ours.deps.core` (1 file) is not in this checkout: ")
+    assert said is (required and verdict != "nothing to do")
+    assert made.verdict == ("incomplete" if said and verdict == "ready" else verdict)
 
 
 def test_what_decides_comes_first() -> None:
