@@ -46,6 +46,8 @@ _KEEPS = frozenset(["append", "update", "log_dict"])
 #: Types that a tensor's value is read with.
 _NUMBERS = ("float", "int")
 _TESTS = (ast.If, ast.While, ast.Assert)
+#: What is given sizes or dimensions one by one.
+_SIZED = ("permute", "view", "reshape", "expand", "repeat", "tile", "flip", "roll", "movedim", "zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty")  # fmt: skip
 
 
 class StepRead(Rule):
@@ -53,7 +55,7 @@ class StepRead(Rule):
 
     HPU513 = Code("read-in-training-loop", severity="note", effect="speed")
     also = Wants(
-        calls=(*_METHODS, *_NUMBERS),
+        calls=(*_METHODS, *_NUMBERS, *_SIZED),
         words=("backward", "manual_backward"),
         required=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
         facts=(STEP_CALLS,),
@@ -67,7 +69,7 @@ class StepRead(Rule):
         by_method = (
             isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func)
         )
-        if by_method or _as_number(module, node):
+        if by_method or _as_number(module, node) or _spread(module, node):
             self._reads.setdefault(module.statement(node), (node, _READ))
         return ()
 
@@ -118,6 +120,15 @@ def _is_share(module: Module, given: ast.expr) -> bool:
     rest = [side for side in (given.left, given.right) if side not in counts]
     made = (ast.Call, ast.Attribute, ast.Subscript)
     return bool(counts) and not any(isinstance(p, made) for side in rest for p in walk(side))
+
+
+def _spread(module: Module, node: ast.Call) -> bool:
+    """``x.permute(*order)`` in a step, where the order is a tensor: each of its elements is read."""
+    given = [arg.value for arg in node.args if isinstance(arg, ast.Starred)]
+    return word(node.func) in _SIZED and any(
+        is_tensor(module, each) and not stays_on_host(module, each) and _is_in_step(module, node)
+        for each in given
+    )
 
 
 def _shown(module: Module, node: ast.expr) -> str:
