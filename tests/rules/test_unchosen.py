@@ -22,6 +22,10 @@ OPTIONS = {
     'os.getenv("FAST") == "1"': "",
     'os.environ.get("FAST", "0") == "1"': "",
     "FAST": "FAST = False",
+    'config.get("fast", False)': "",
+    'args.config.get("kind", "slow") == "fast"': "",
+    "fast": "fast = train_config.get('fast', False)",
+    "options['fast']": "options = {'fast': cfg.get('fast', False)}",
 }
 PLACES = {
     "if": f"if {{test}}:\n    {STOP}\n",
@@ -60,6 +64,9 @@ def test_a_branch_that_defaults_do_not_take(tmp_path: Path, test: str, place: st
         ("mask is not None", "def step(mask=None):\n    pass"),
         ("fast", "fast = False\nfast = x"),
         ("True", ""),
+        ('config.get("fast")', ""),
+        ('config.get("fast", True)', ""),
+        ('config.get("fast", x)', ""),
     ],
 )
 def test_a_branch_that_they_take_or_that_is_open(tmp_path: Path, test: str, option: str) -> None:

@@ -203,3 +203,27 @@ def test_a_share_of_a_length_is_no_read(share: str, shape: str, taken: str) -> N
         "m = M().cuda()\nfor x in range(3):\n    m(torch.ones(2, 3, 4).cuda()).sum().backward()\n"
     )
     assert ("HPU513" in settled(text)[1]) == SHARES[share]
+
+
+#: What is spread into the places of sizes or dimensions, and whether the host has to read it.
+SPREAD = {
+    "torch.tensor([1, 0], device=x.device)": True,
+    "torch.cat((torch.tensor([1], device=x.device), torch.arange(1, device=x.device)))": True,
+    "torch.argsort(x.sum(0))[:2]": True,
+    "[1, 0]": False,
+    "x.shape": False,
+    "range(2)": False,
+    "reversed(x.size())": False,
+}
+SPREADING = ["x.permute(*{})", "x.view(*{}, -1)", "x.repeat(1, *{})", "torch.zeros(*{})", "x.new_zeros(*{})", "x.flip(*{})"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "use"), crossed(list(SPREAD), SPREADING, rounds=3))
+@pytest.mark.parametrize("named", [True, False])
+def test_a_tensor_that_is_spread_into_sizes_is_read(made: str, use: str, named: bool) -> None:
+    head, given = (f"        a = {made}\n", "a") if named else ("", made)
+    step = f"    for x in loader:\n        x = x.to('cuda')\n{head}        y = {use.format(given)}\n        net(x, y).backward()\n"
+    look = f"        a = {made}\n    return {use.format(given)}\n" if named else f"        pass\n    return {use.format(made)}\n"  # fmt: skip
+    text = "import torch\n\n\ndef f(net, loader):\n"
+    assert ("HPU513" in settled(text + step)[1]) == SPREAD[made]
+    assert "HPU513" not in settled("import torch\n\n\ndef look(x):\n    x = x.cuda()\n    for _ in x:\n" + look)[1]  # fmt: skip
