@@ -38,19 +38,33 @@ def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
 
     A use under any condition is none; neither is one in a function or a class that nobody in this file uses, for its users may ask.
     """
+    return next((use for use in _later(module, alias) if _runs(module, use, set())), None)
+
+
+def unnoted(module: Module, alias: ast.alias) -> ast.expr | None:
+    """The first use in a function, under no condition, of an import whose ``except`` says nothing: nobody can ask for the package then."""
+    above = next(around(module, alias, _OWNERS), None)
+    if above is None or above.orelse or guarded(module, above):
+        return None
+    if not all(isinstance(each, ast.Pass) for handler in above.handlers for each in handler.body):
+        return None
+    return next(
+        (use for use in _later(module, alias) if _runs(module, use, set(), called=True)), None
+    )
+
+
+def _later(module: Module, alias: ast.alias) -> Iterator[ast.Name]:
+    """The uses of what an optional import binds, where nothing else gives the name a meaning."""
     above = next(around(module, alias, _OWNERS), None)
     name = alias.asname or alias.name.partition(".")[0]
     if above is None or any(_replaces(handler, name) for handler in above.handlers):
-        return None
+        return
     inside = {id(node) for node in walk(above)}
     if any(id(each.node) not in inside for each in module.bindings_of(name)):
-        return None  # another meaning is given later: ``if not HAVE_TRITON: triton = MagicMock()``
-    uses = (
-        use
-        for use in module.index.names(name)
-        if isinstance(use.ctx, ast.Load) and id(use) not in inside and _means(module, use, alias)
-    )
-    return next((use for use in uses if _runs(module, use, set())), None)
+        return  # another meaning is given later: ``if not HAVE_TRITON: triton = MagicMock()``
+    for use in module.index.names(name):
+        if isinstance(use.ctx, ast.Load) and id(use) not in inside and _means(module, use, alias):
+            yield use
 
 
 def guarded(module: Module, node: ast.AST) -> bool:
@@ -128,8 +142,11 @@ def _means(module: Module, use: ast.Name, alias: ast.alias) -> bool:
     return any(binding.node is alias or binding.qualified for binding in module.bindings(use))
 
 
-def _runs(module: Module, node: ast.AST, asked: set[ast.AST]) -> bool:
-    """Does a piece of code run unconditionally, as far as this file shows? Each function is followed to its callers once."""
+def _runs(module: Module, node: ast.AST, asked: set[ast.AST], *, called: bool = False) -> bool:
+    """Does a piece of code run unconditionally, as far as this file shows? Each function is followed to its callers once.
+
+    ``called``: is it enough that it does so where the function around it is called?
+    """
     for below, above in module.upwards(node):
         if isinstance(above, _CONDITIONS) and not _is_entry(above):
             return False
@@ -140,8 +157,8 @@ def _runs(module: Module, node: ast.AST, asked: set[ast.AST]) -> bool:
         if isinstance(below, ast.stmt) and _left_before(above, below):
             return False
         if isinstance(above, _OWNERS) and below in above.body and _owns(above, below):
-            if above in asked:
-                return False
+            if called or above in asked:
+                return called
             asked.add(above)
             return any(_runs(module, use, asked) for use in _uses(module, above))
     return True

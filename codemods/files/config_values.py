@@ -18,6 +18,8 @@ _BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
 _HALF_KEY = re.compile(r"dtype|precision|^amp|_amp$", re.I)
 _ACCELERATORS = ("gpu", "cuda")
 _TRAINER = "lightning.Trainer(accelerator=)"
+#: An expression that a resolver evaluates: ``${eval:"…check_output('nvidia-smi …')…"}``.
+_RUNS = re.compile(r"\$\{\s*[\w.]+\s*:.*nvidia-smi", re.S)
 
 
 class ConfigValues(TextRule):
@@ -32,6 +34,7 @@ class ConfigValues(TextRule):
         lower={"warning": "another value can be written"},
     )
     HPU823 = Code("config-requires-apex")
+    HPU825 = Code("config-asks-driver", severity="error")
     kinds = frozenset({"yaml", "json", "toml"})
     markers = (
         "cuda",
@@ -45,6 +48,7 @@ class ConfigValues(TextRule):
         "MULTI_GPU",
         "apex",
         "flash_attention",
+        "nvidia-smi",
     )
 
     def check(self, document: Document) -> Iterator[Finding]:
@@ -64,6 +68,13 @@ class ConfigValues(TextRule):
             yield from self._counted(document, entry)
         if isinstance(value, str):
             yield from self._named(document, entry)
+            if _RUNS.search(value):
+                yield self.finding(
+                    entry.span,
+                    f"the value of `{entry.dotted}` runs `nvidia-smi`, which fails where there is no NVIDIA driver, and with it whatever resolves the value; write a number, or use `hl-smi`",
+                    row=ask(document, "nvidia-smi").row,
+                    code="HPU825",
+                )
             if found := CUDA_DEVICE.fullmatch(value):
                 yield self._device(document, entry, hpu(found[1]))
             elif value.lower() == "nccl" or value.lower() == "cpu:gloo,cuda:nccl":

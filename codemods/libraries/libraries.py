@@ -12,7 +12,7 @@ from hpushim.model import Severity, Span
 
 from ..analysis.kinds import enclosing_class
 from ..analysis.names import word, words_with
-from ..analysis.optional_packages import guarded, optional, unguarded
+from ..analysis.optional_packages import guarded, optional, unguarded, unnoted
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.provenance import gives_device
 from ..analysis.verdict import ask, inside
@@ -155,8 +155,10 @@ class Library(RowRule):
             return
         self._told[row.name] = certain
         severity = SEVERITY[verdict.status]
+        place: ast.alias | ast.expr = alias
         package = name.split(".", maxsplit=1)[0]
-        said = f"`{package if package in row.names else row.name}`: {inside(verdict.note)}"
+        shown = next((each for each in (package, name) if each in row.names), row.name)
+        said = f"`{shown}`: {inside(verdict.note)}"
         if optional(module, alias):
             use = unguarded(module, alias)
             if use is None:
@@ -168,6 +170,11 @@ class Library(RowRule):
                 said = (
                     f"{said}; the import is optional, but line {use.lineno} uses it without a check"
                 )
+        elif severity == "error" and (use := unnoted(module, alias)):
+            place, said = (
+                use,
+                f"{said}; line {alias.lineno} ignores that it is missing, so this raises NameError",
+            )
         elif severity == "error" and not certain:
             severity = "warning"
         elif severity == "error" and row.rule == "HPU715" and not _serves_steps(module, alias):
@@ -175,7 +182,7 @@ class Library(RowRule):
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
             severity, said = "note", f"{said}; this code passes a device"
         yield self.finding(
-            alias,
+            place,
             said,
             row=row.name,
             code=row.rule,

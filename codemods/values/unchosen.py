@@ -214,7 +214,9 @@ class Defaults:
             case ast.Attribute() if _is_settings(node.value) and node.attr in self._module.project.names(SWITCHES.name):  # fmt: skip
                 yield False
                 return
-            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[_, default]) if _is_settings(owner):
+            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[_, default]) if (
+                _is_settings(owner)
+            ):
                 yield self._of(default)
                 return
             case ast.Call() if self._module.qualified(node.func) in _ENVIRONMENT:

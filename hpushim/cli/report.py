@@ -87,9 +87,7 @@ def command(
             propose=format_ in PROPOSING,
             cache=cache,
         )
-    report = msgspec.structs.replace(
-        report, dependencies=_dependencies(asked, env, wheels, report)
-    )
+    report = msgspec.structs.replace(report, dependencies=_dependencies(asked, env, wheels, report))
     shown = show(report, format_, output, asked.root)
     if told is not None:
         from hpushim.cli.output import say

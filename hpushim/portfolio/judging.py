@@ -97,7 +97,9 @@ def _judged(job: Job, key: str, matrix: Matrix) -> Done:
         cache=True,
     )
     places = Places(project_root((job.path,)), None, job.wheels)
-    found = of_project((job.path,), job.exclude, places, matrix, job.target, report.around, report.reached)
+    found = of_project(
+        (job.path,), job.exclude, places, matrix, job.target, report.around, report.reached
+    )
     # The page is called after the repository; where it was assessed concerns no reader.
     report = msgspec.structs.replace(report, dependencies=found, root=job.name)
     texts = (render(report, "json"), render(report, "html"))

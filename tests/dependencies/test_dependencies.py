@@ -186,7 +186,9 @@ def test_what_the_checkout_lacks_of_the_projects_own_packages(tmp_path: Path, li
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     reached = frozenset() if way == "aside" else frozenset({"src/utils/net.py"})
-    found = of_project([tmp_path], (), Places(tmp_path, None, None), load(), Target(), reached=reached)
+    found = of_project(
+        [tmp_path], (), Places(tmp_path, None, None), load(), Target(), reached=reached
+    )
     told = [each for each in found if each.evidence == ABSENT]
     lacks = OWN[line] if OWN[line] is not None else bool(fetched)
     assert bool(told) == (lacks and way != "aside")

@@ -10,7 +10,17 @@ import pytest
 from hpushim.engine.around import around
 from hpushim.engine.links import Links
 from hpushim.engine.project import analyse
-from hpushim.model import ABSENT, Basis, Dependency, FileResult, Finding, Kernels, Report, Span, Target
+from hpushim.model import (
+    ABSENT,
+    Basis,
+    Dependency,
+    FileResult,
+    Finding,
+    Kernels,
+    Report,
+    Span,
+    Target,
+)
 from hpushim.report import assess
 from hpushim.report.narrowing import Baseline, without
 from hpushim.report.text import render_text

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from crossed import crossed
 
 from hpushim.codemods.analysis.project_facts import EXTENSIONS, MAKERS_NAMED
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import examine
 from hpushim.matrix import load
-from hpushim.model import Target
+from hpushim.model import Finding, Target
 
 FALLS_BACK = "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n"
 STOPS = 'try:\n    from apex import amp\nexcept ImportError:\n    raise ImportError("get it")\n'
@@ -17,9 +18,12 @@ USE = "\n\ndef build(model, optimizer):\n    model = model.cuda()\n    return am
 WRAP = "\n\ndef wrap(model):\n    return DDP(model.cuda())\n"
 
 
+def examined(text: str) -> tuple[Finding, ...]:
+    return examine(text, "python", "train.py", Context(Target(), load()))
+
+
 def severities(text: str, code: str) -> list[str]:
-    found = examine(text, "python", "train.py", Context(Target(), load()))
-    return [f.severity for f in found if f.code == code]
+    return [f.severity for f in examined(text) if f.code == code]
 
 
 @pytest.mark.parametrize(
@@ -81,3 +85,49 @@ def test_a_path_that_names_a_package_is_no_import_of_it() -> None:
         b"transformers.Trainer"
     ]
     assert [*MAKERS_NAMED.find(b"\nimport os, pytorch_lightning as pl\npl.Trainer()\n")] == [b"lightning.Trainer"]  # fmt: skip
+
+
+#: How a package is imported, and whether the file can know that it is missing.
+IMPORTED = {
+    "try:\n    {}\nexcept ImportError:\n    pass\n": False,
+    "try:\n    {}\nexcept ImportError:\n    pass  # optional\nexcept OSError:\n    pass\n": False,
+    "try:\n    {}\nexcept ImportError:\n    pointops = None\n": True,
+    "HAS = True\ntry:\n    {}\nexcept ImportError:\n    HAS = False\n": True,
+    "try:\n    {}\nexcept ImportError:\n    print('no pointops')\n": True,
+    "if FAST:\n    try:\n        {}\n    except ImportError:\n        pass\n": True,
+    "def load():\n    global pointops\n    try:\n        {}\n    except ImportError:\n        pass\n": True,
+}
+FROM = ["import pointops", "from pointops.functions import pointops", "import pointops.functions as pointops"]  # fmt: skip
+USES = {
+    "def loss(a, b):\n    return pointops.knn(1, a, b)\n": True,
+    "class Loss:\n    def forward(self, a, b):\n        i = pointops.knn(1, a, b)\n        return i\n": True,
+    "def loss(a, b):\n    if FAST:\n        return pointops.knn(1, a, b)\n    return a\n": False,
+    "def loss(a, pointops):\n    return pointops.knn(1, a, a)\n": False,
+    "def loss(a):\n    return a\n": False,
+}
+
+
+@pytest.mark.parametrize(("way", "use"), crossed(list(IMPORTED), list(USES), rounds=5))
+@pytest.mark.parametrize("line", FROM)
+def test_an_import_that_fails_in_silence_stops_where_it_is_used(way: str, use: str, line: str) -> None:  # fmt: skip
+    text = f"import torch\n\n{way.format(line)}\n\n{use}"
+    found = [each for each in examined(text) if each.code == "HPU712"]
+    stops = [each for each in found if each.severity == "error" and "NameError" in each.message]
+    assert bool(stops) == (USES[use] and not IMPORTED[way])
+    assert all(
+        text.splitlines()[each.line - 1].strip().startswith(("return", "i =")) for each in stops
+    )
+
+
+#: What is taken from torch_scatter, and whether it is compiled for CUDA and the CPU alone.
+TAKEN = {"scatter_min": True, "scatter_max": True, "segment_csr": True, "gather_coo": True, "scatter_softmax": True, "scatter": False, "scatter_add": False, "scatter_mean": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+@pytest.mark.parametrize("form", ["from torch_scatter import {0}", "from torch_scatter import {0} as {0}", "from torch_scatter import ({0},)", "from torch_scatter import scatter_std, {0}"])  # fmt: skip
+@pytest.mark.parametrize("step", [True, False])
+def test_what_is_compiled_of_torch_scatter_stops_in_a_step(taken: str, form: str, step: bool) -> None:  # fmt: skip
+    body = f"    for x in loader:\n        {taken}(net(x.cuda()), x)[0].sum().backward()\n" if step else f"    return {taken}(loader, net)\n"  # fmt: skip
+    text = f"import torch\n{form.format(taken)}\n\n\ndef f(net, loader):\n{body}"
+    found = {each.severity for each in examined(text) if each.code == "HPU715"}
+    assert ("error" in found) == (TAKEN[taken] and step)
