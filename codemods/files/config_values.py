@@ -34,7 +34,7 @@ class ConfigValues(TextRule):
         lower={"warning": "another value can be written"},
     )
     HPU823 = Code("config-requires-apex")
-    HPU825 = Code("config-asks-driver", severity="error")
+    HPU825 = Code("config-nvidia-command", severity="error")
     kinds = frozenset({"yaml", "json", "toml"})
     markers = (
         "cuda",
