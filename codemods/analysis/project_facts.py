@@ -11,6 +11,7 @@ from hpushim.compare.subjects import is_named
 from hpushim.engine.rules.wants import (
     ELSEWHERE,
     FRAMEWORKS,
+    OFF,
     SHARED,
     TAKE_DEVICES,
     ProjectFact,
@@ -218,8 +219,7 @@ def _switches(data: bytes) -> Iterable[bytes]:
             yield name[1].replace(b"-", b"_")
 
 
-#: The options that are off unless somebody gives them, by the names that they are read by.
-SWITCHES = ProjectFact("options that are off by default", _switches)
+SWITCHES = ProjectFact(OFF, _switches)
 
 #: An argument by its name: off, an option of the command line, or anything else.
 _ARGUMENT = lazily(

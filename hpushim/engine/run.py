@@ -32,7 +32,7 @@ from hpushim.engine.files.source import Source, Unreadable, decode, read, rewrit
 from hpushim.engine.judge import accounted, interesting, own_words, parse, wanted_kinds
 from hpushim.engine.one_file import examine, settle
 from hpushim.engine.rules.registry import every_rule, porting, sharing
-from hpushim.engine.rules.wants import TAKE_DEVICES
+from hpushim.engine.rules.wants import OFF, TAKE_DEVICES
 from hpushim.engine.uses import Uses
 from hpushim.engine.whole import Whole, counted, key
 from hpushim.errors import HpushimError
@@ -251,7 +251,8 @@ class Run:
         alone = {path for path, _ in asked if path.endswith(".py") and self.needed.reached} - self.needed.reached  # fmt: skip
         apart = self.needed.around | self.needed.others
         code = (f for f in self.found.files if f.kind != "markdown" and f.shown not in apart)
-        uses = Uses((f.shown, data) for f in code if isinstance(data := read(f.path), bytes))
+        texts = ((f.shown, data) for f in code if isinstance(data := read(f.path), bytes))
+        uses = Uses(texts, self.context.project.names(OFF))
         idle = {path for path in alone if uses.idle(path) and not self.facts.listed(path)}
         return frozenset(f"{path}:{name}" for path, name in asked if name and uses.offered(path, name)) | idle  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -30,6 +30,9 @@ _GIVEN = rb"(?:\bdefault[ \t]*=|\]?[\w)][ \t]+=[ \t]|\bdef[ \t]+\w+\([^()]*=)[ \
 _END = lazily(rb"[ \t]*[,}\r\n]")
 #: A table of so many names is there for who picks one of them.
 _MANY = 3
+#: A condition that is an option, and options that choose the device, which Gaudi is.
+_ASKED = lazily(rb"[ \t]*if[ \t]+(?:\w+\.)+(\w+)[ \t]*(?:and\b[^\n]*)?:")
+_DEVICE = lazily(r"cuda|gpu|device|dist|ddp|accel")
 #: A line at the left margin that ends a definition.
 _OUTSIDE = lazily(rb"\n[^\s)\]}#@]")
 
@@ -45,7 +48,9 @@ class _File(NamedTuple):
 class Uses:
     """The uses of names in the files of a project."""
 
-    def __init__(self, files: Iterable[tuple[str, bytes]]) -> None:
+    def __init__(self, files: Iterable[tuple[str, bytes]], off: Collection[str] = ()) -> None:
+        """``off``: the options that are off unless somebody gives them: what is under one is no use."""
+        self._off = {name.encode() for name in off if not _DEVICE.search(name)}
         self._files = [_file(path, b"\n" + data) for path, data in files]
         self._known: dict[tuple[str, str], bool] = {}
         self._settings: dict[str, list[_File]] = {}
@@ -111,6 +116,8 @@ class Uses:
     def _is_used(self, file: _File, use: re.Match[bytes], name: str) -> bool:
         if file.imports is None:
             return not self._is_setting(file, name)
+        if self._off and self._is_asked_for(use):
+            return False
         owner = _around(use)
         if owner is None:
             return not self._is_listed(use)
@@ -119,6 +126,21 @@ class Uses:
             above = next(filter(None, map(bytes.strip, use.string[: owner.start()].split(b"\n")[::-1])), b"")  # fmt: skip
             return above.startswith((b"@", b")")) and not _REGISTERS.match(above)
         return inside != name and not self._is_listed(use) and not self._is_within(file, use, owner)
+
+    def _is_asked_for(self, use: re.Match[bytes]) -> bool:
+        """Is a use under ``if args.profile:``, of an option that is off?"""
+        lines = use.string[: use.start()].split(b"\n")
+        depth = len(lines[-1]) - len(lines[-1].lstrip())
+        for line in reversed(lines[:-1]):
+            inner = len(line) - len(line.lstrip())
+            if line.strip() and inner < depth:
+                asked = _ASKED.match(line)
+                if asked and asked[1] in self._off:
+                    return True
+                depth = inner
+            if not depth:
+                break
+        return False
 
     def _is_within(self, file: _File, use: re.Match[bytes], owner: re.Match[bytes]) -> bool:
         """Is a use in a definition, or in a method of it, that is only offered itself?"""

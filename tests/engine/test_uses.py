@@ -132,3 +132,28 @@ SAYS = {
 def test_a_file_that_no_other_names(said: tuple[str, str], name: str) -> None:
     files = [(name, b"import torch\n\ncompat = 1\n"), ("lib/net.py", b"x = 1\n"), (said[0], said[1].encode())]  # fmt: skip
     assert Uses(files).idle(name) is not SAYS[said]
+
+
+#: Where a class is made, and whether a run does so that gives no option.
+MADE = {
+    "if args.profile:\n        hooks.append(Hook())": False,
+    "if args.profile and rank == 0:\n        hooks.append(Hook())": False,
+    "if self.args.profile:\n        for x in y:\n            hooks.append(Hook())": False,
+    "if args.fast:\n        hooks.append(Hook())": True,
+    "if args.use_cuda:\n        hooks.append(Hook())": True,
+    "if not args.profile:\n        hooks.append(Hook())": True,
+    "if args.profile:\n        pass\n    hooks.append(Hook())": True,
+    "if args.profile:\n        pass\n    else:\n        hooks.append(Hook())": True,
+    "hooks.append(Hook())": True,
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("inner", ["profile(net)", "x = [profile(each) for each in net]"])
+def test_what_is_made_under_an_option_that_is_off(made: str, inner: str) -> None:
+    own = b"def profile(net):\n    return net\n"
+    hook = f"from prof import profile\n\n\nclass Hook(Base):\n    def on_start(self, net):\n        {inner}\n".encode()
+    main = f"from hook import Hook\n\n\ndef main(args):\n    hooks = []\n    {made}\n\n\nmain()\n".encode()
+    uses = Uses([("prof.py", own), ("hook.py", hook), ("train.py", main)], {"profile", "use_cuda"})
+    assert uses.offered("prof.py", "profile") is not MADE[made]
+    assert uses.offered("hook.py", "Hook") is not MADE[made]
