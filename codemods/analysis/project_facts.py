@@ -219,7 +219,17 @@ def _switches(data: bytes) -> Iterable[bytes]:
             yield name[1].replace(b"-", b"_")
 
 
-SWITCHES = ProjectFact(OFF, _switches)
+#: The options that are off unless somebody gives them, by the names that they are read by.
+SWITCHES = ProjectFact("options that are off by default", _switches)
+_ABOUT_DEVICES = lazily(rb"cuda|gpu|device|dist|ddp|accel", re.IGNORECASE)
+
+
+def _off(data: bytes) -> Iterable[bytes]:
+    """Of these, those that do not choose the device: on Gaudi that one is given."""
+    return (name for name in _switches(data) if not _ABOUT_DEVICES.search(name))
+
+
+OFF_HERE = ProjectFact(OFF, _off)
 
 #: An argument by its name: off, an option of the command line, or anything else.
 _ARGUMENT = lazily(

@@ -6,7 +6,7 @@ from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules.rule import Rule, Wants
 
 from ..analysis.launches import LAUNCHED, LAUNCHED_HERE
-from ..analysis.project_facts import COMMAND_OPTIONS, FRAMEWORKS_USED
+from ..analysis.project_facts import COMMAND_OPTIONS, FRAMEWORKS_USED, OFF_HERE
 from ..analysis.training_facts import TRAINS_HERE
 
 
@@ -17,5 +17,5 @@ class EngineFindings(Rule):
     #: A directive is assessed even where nothing else is to be found.
     wants = Wants(
         texts=("hpushim:",),
-        facts=(COMMAND_OPTIONS, FRAMEWORKS_USED, TRAINS_HERE, LAUNCHED, LAUNCHED_HERE),
+        facts=(COMMAND_OPTIONS, FRAMEWORKS_USED, OFF_HERE, TRAINS_HERE, LAUNCHED, LAUNCHED_HERE),
     )

@@ -30,9 +30,8 @@ _GIVEN = rb"(?:\bdefault[ \t]*=|\]?[\w)][ \t]+=[ \t]|\bdef[ \t]+\w+\([^()]*=)[ \
 _END = lazily(rb"[ \t]*[,}\r\n]")
 #: A table of so many names is there for who picks one of them.
 _MANY = 3
-#: A condition that is an option, and options that choose the device, which Gaudi is.
+#: A condition that is an option.
 _ASKED = lazily(rb"[ \t]*if[ \t]+(?:\w+\.)+(\w+)[ \t]*(?:and\b[^\n]*)?:")
-_DEVICE = lazily(r"cuda|gpu|device|dist|ddp|accel")
 #: A line at the left margin that ends a definition.
 _OUTSIDE = lazily(rb"\n[^\s)\]}#@]")
 
@@ -50,7 +49,7 @@ class Uses:
 
     def __init__(self, files: Iterable[tuple[str, bytes]], off: Collection[str] = ()) -> None:
         """``off``: the options that are off unless somebody gives them: what is under one is no use."""
-        self._off = {name.encode() for name in off if not _DEVICE.search(name)}
+        self._off = {name.encode() for name in off}
         self._files = [_file(path, b"\n" + data) for path, data in files]
         self._known: dict[tuple[str, str], bool] = {}
         self._settings: dict[str, list[_File]] = {}

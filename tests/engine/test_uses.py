@@ -154,6 +154,6 @@ def test_what_is_made_under_an_option_that_is_off(made: str, inner: str) -> None
     own = b"def profile(net):\n    return net\n"
     hook = f"from prof import profile\n\n\nclass Hook(Base):\n    def on_start(self, net):\n        {inner}\n".encode()
     main = f"from hook import Hook\n\n\ndef main(args):\n    hooks = []\n    {made}\n\n\nmain()\n".encode()
-    uses = Uses([("prof.py", own), ("hook.py", hook), ("train.py", main)], {"profile", "use_cuda"})
+    uses = Uses([("prof.py", own), ("hook.py", hook), ("train.py", main)], {"profile"})
     assert uses.offered("prof.py", "profile") is not MADE[made]
     assert uses.offered("hook.py", "Hook") is not MADE[made]

@@ -43,8 +43,8 @@ LAUNCHES = "programs that commands start"
 #: The fact of this name says that a file defines a function that files of a project share, and no code but that of rules needs.
 SHARED = "functions that files share"
 
-#: The fact of this name tells the options that are off unless somebody gives them, by the names that they are read by.
-OFF = "options that are off by default"
+#: The fact of this name tells the options that no run on a device needs, by the names that they are read by.
+OFF = "options that are off and choose no device"
 
 #: The fact of this name tells the options of the command line whose values are devices: ``b"--device"``.
 TAKE_DEVICES = "options that are named for devices"
