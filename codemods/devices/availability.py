@@ -18,7 +18,7 @@ from ..bases.torch_name import Name, NameRule
 from ..edits import neutral
 from ..edits.floor import held
 from ..edits.imports import through
-from ..edits.merged import merged
+from ..edits.merged import assigned, merged
 from ..edits.operands import checks_cudnn
 from ..edits.spelling import agnostic, mark_of, quoted
 from ..values.checks import Regions
@@ -58,6 +58,15 @@ class Availability(NameRule):
                 use.node,
                 f"`{shown}` guards nothing but moves, which do nothing on the CPU; the check can go",
                 fix=Rewrite("move always", "safe", changes, self.group(module, use), harmless=True),
+                row=use.name,
+            )
+        if agnostic(module) and call is not None and (changes := assigned(module, call)):
+            return self.finding(
+                use.node,
+                f"`{shown}` chooses between CUDA and the CPU, as the project's own function does",
+                fix=Rewrite(
+                    "choose the device", "safe", changes, self.group(module, use), harmless=True
+                ),
                 row=use.name,
             )
         if agnostic(module) and module.view(held) is not None:

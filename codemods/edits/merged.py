@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.python.changes import Change, Insert, Remove
+from hpushim.engine.python.changes import Change, Insert, Remove, Replace
 from hpushim.engine.python.module import Module
 from hpushim.pycode.walk import walk
 
@@ -46,6 +46,39 @@ def merged(module: Module, check: ast.expr) -> tuple[Change, ...]:
     if others or "cuda" in code:
         return ()
     return Remove(guard), Insert(guard, code, after=False)
+
+
+def assigned(module: Module, check: ast.expr) -> tuple[Change, ...]:
+    """``device = "cpu"`` and ``if torch.cuda.is_available(): device = "cuda"`` as one assignment, where a function of the project chooses.
+
+    The CPU may be in the other branch, or right above.
+    """
+    guard = module.parent(check)
+    if not neutral.has_function(module) or not isinstance(guard, ast.If) or guard.test is not check or not _stands_alone(module, guard):  # fmt: skip
+        return ()
+    block = module.block(guard)
+    above = block[block.index(guard) - 1] if not guard.orelse and guard is not block[0] else None
+    other = guard.orelse if guard.orelse else [above]
+    if len(guard.body) != 1 or len(other) != 1:
+        return ()
+    one, two = guard.body[0], other[0]
+    if not isinstance(one, ast.Assign) or not isinstance(two, ast.Assign) or _targets(module, one) != _targets(module, two):  # fmt: skip
+        return ()
+    kinds = {neutral.named(module, each.value)[1] for each in (one, two)}
+    devices = [neutral.named(module, each.value)[0] for each in (one, two)]
+    if devices not in (["cuda", "cpu"], ["cuda:0", "cpu"]) or len(kinds) != 1 or neutral.keeps_number(module, one.value):  # fmt: skip
+        return ()
+    given = neutral.chosen_by_function(module, check)
+    if given == neutral.NONE:
+        return ()
+    given = f"{given}{'.type' if kinds == {'text'} else ''}"
+    if above is not None:
+        return Replace(two.value, given), Remove(guard)
+    return Remove(guard), Insert(guard, f"{_targets(module, one)} = {given}", after=False)
+
+
+def _targets(module: Module, statement: ast.Assign) -> str:
+    return " = ".join(map(module.source, statement.targets))
 
 
 def _stands_alone(module: Module, guard: ast.If) -> bool:

@@ -172,7 +172,7 @@ def choice(
     module: Module, node: ast.AST, now: str, mark: str, *, text: bool, test: str = ""
 ) -> str:
     """The same as a conditional expression in place of ``node``, over several lines where one would be too long."""
-    if not test and (module.view(held) or _is_given_by_another(module)):
+    if not test and has_function(module):
         return f"{_named(module, OR_CPU)}(){'.type' * text}"
     torch = imports.local_name(module, "torch")
     parts = _parts(torch, now, mark, text=text, test=test)
@@ -193,6 +193,23 @@ def names_device(text: str) -> bool:
 def chooses(data: bytes) -> bool:
     """Does a file choose between the accelerator and the CPU where it needs a device?"""
     return _CHOICE.search(data) is not None
+
+
+def has_function(module: Module) -> bool:
+    """Does a function choose the device in this project, so that no expression does beside it?"""
+    return module.view(held) is not None or _is_given_by_another(module)
+
+
+def chosen_by_function(module: Module, node: ast.AST) -> str:
+    """The call of that function; nothing where it would come too early, or the check stays."""
+    return NONE if comes_before_torch(module, node) or stays(module) else f"{_named(module, OR_CPU)}()"  # fmt: skip
+
+
+def named(module: Module, node: ast.expr) -> tuple[str, str]:
+    """The device that a text, or a ``torch.device`` made of one, names, and which of both it is."""
+    made = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device" and len(node.args) == 1 and not node.keywords  # fmt: skip
+    inner = node.args[0] if made and isinstance(node, ast.Call) else node
+    return str(module.constant(inner)), "device" if made else "text"
 
 
 def _is_given_by_another(module: Module) -> bool:

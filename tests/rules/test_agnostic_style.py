@@ -1071,3 +1071,29 @@ def test_the_device_is_kept_where_each_branch_needs_it(other: str, kept: bool) -
         if kept
         else f"if many:\n        {NEEDED}" in body(text)
     )
+
+
+#: A choice that is made by statements, and what it becomes where a function of the project chooses; ``{0}`` is CUDA's device, ``{1}`` the CPU's.
+BY_STATEMENTS = {
+    "device = {1}\nif torch.cuda.is_available():\n    device = {0}": "device = {2}",
+    "if torch.cuda.is_available():\n    device = {0}\nelse:\n    device = {1}\nx = 3": "device = {2}\nx = 3",
+    "if x is None:\n    device = {1}\n    if torch.cuda.is_available():\n        device = {0}": "if x is None:\n    device = {2}",
+    "self.device = {1}\nif torch.cuda.is_available():\n    self.device = {0}\nx = 3": "self.device = {2}\nx = 3",
+    # more than a choice
+    "device = {1}\nif torch.cuda.is_available():\n    device = {0}\n    print(1)": None,
+    "other = {1}\nif torch.cuda.is_available():\n    device = {0}": None,
+    "device = {1}\nprint(device)\nif torch.cuda.is_available():\n    device = {0}": None,
+    "device = {1}\nif torch.cuda.is_available():\n    # why\n    device = {0}": None,
+    "device = {1}\nif torch.cuda.is_available() and many:\n    device = {0}": None,
+}
+
+
+@pytest.mark.parametrize(("cuda", "cpu", "made"), [('"cuda"', '"cpu"', "default_device().type"), ('torch.device("cuda:0")', 'torch.device("cpu")', "default_device()")])  # fmt: skip
+@pytest.mark.parametrize("form", BY_STATEMENTS)
+def test_a_choice_by_statements_is_one_assignment(tmp_path: Path, form: str, cuda: str, cpu: str, made: str) -> None:  # fmt: skip
+    text = "def f(self, x, many):\n    " + form.format(cuda, cpu).replace("\n", "\n    ")
+    after = written_for(tmp_path, {"requirements.txt": "torch==1.9.1\n"}, f"import torch\n\n\n{text}\n")  # fmt: skip
+    wanted = BY_STATEMENTS[form]
+    whole = "    " + (wanted or "").format(cuda, cpu, made).replace("\n", "\n    ")
+    assert after.endswith(f"many):\n{whole}\n") if wanted else "if default_device().type" in after
+    assert ("# why" in after) is ("# why" in form)
