@@ -77,10 +77,12 @@ def held(text: Text) -> Floor | None:
     why = ""
     for name, versions in text.project.pins:
         first = FIRST if name in _TORCH else _PARTNERS.get(name)
+        if first is None or not text.project.requests(name, versions, text.path):
+            continue
         old = _older(versions) if name in _TORCH else None
         if old is not None:
             oldest.append(old)
-        if not why and (first == "" or (first is not None and not _admits(versions, first))):
+        if not why and (first == "" or not _admits(versions, first)):
             why = f"`{name}{versions}`"
     if not why and oldest and text.project.names(INSTALLED) and not text.project.names(PACKAGE_CUDA):  # fmt: skip
         why = "the package itself, which needs no later torch,"

@@ -47,6 +47,8 @@ class CheckRegions(Rule):
     )
     wants = Wants(words=("cuda", "is_cuda"), facts=(KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS))  # fmt: skip
 
+    also = Wants(words=("nccl", "NCCL", "autocast"))
+
     def finish(
         self, module: Module, said: Said, found: Sequence[Found]
     ) -> Iterable[tuple[Found, Found]]:

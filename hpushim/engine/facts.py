@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -129,13 +129,43 @@ class Facts:
             frozenset(file.shown for file in files if file.kind == "python"),
             frozenset(text for _, said in self._said for text in said.mentioned),
             shadowing(files),
-            tuple(
-                (name, links.around([f.shown for f, s in self._said if name in s.collected]))
-                for name, spreads in self._named.items()
-                if spreads
+            (
+                *(
+                    (name, links.around([f.shown for f, s in self._said if name in s.collected]))
+                    for name, spreads in self._named.items()
+                    if spreads
+                ),
+                *self._installs().items(),
             ),
             self._foreign,
         )
+
+    def _installs(self) -> dict[str, frozenset[str]]:
+        """For each pin the files of the installs that read it: those in the folder of the file that has it, what their code imports, and the
+        other files that say versions for any of that code.
+
+        A folder without code is about the one around it.
+        """
+        asking = [(file.shown, said.pins) for file, said in self._said if said.pins]
+        if not asking:
+            return {}
+        code = [f.shown for f, _ in self._said if f.kind in ("python", "notebook")]
+        below: dict[PurePath, frozenset[str]] = {}
+        for path in code:
+            for folder in PurePath(path).parents:
+                below[folder] = below.get(folder, frozenset()) | {path}
+        others: dict[PurePath, list[str]] = {}
+        for file, _ in self._said:
+            if file.kind not in ("python", "notebook"):
+                others.setdefault(_with_code(PurePath(file.shown), below), []).append(file.shown)
+        found: dict[str, frozenset[str]] = {}
+        for path, pinned in asking:
+            run = below.get(_with_code(PurePath(path), below), frozenset())
+            run |= self._links.needs(run)
+            files = run.union(*(paths for folder, paths in others.items() if run & below.get(folder, frozenset())), [path])  # fmt: skip
+            for name, versions in pinned:
+                found[f"{name}{versions}"] = found.get(f"{name}{versions}", frozenset()) | files
+        return found
 
     def _count(self, fact: str) -> Counter[bytes]:
         """In how many files each name of a fact was found."""
@@ -243,6 +273,11 @@ class Facts:
             for module in [module for module, name in said.imports if name == "*"]:
                 for name in used:
                     yield module.rpartition(".")[2], name
+
+
+def _with_code(path: PurePath, below: Mapping[PurePath, Collection[str]]) -> PurePath:
+    """The folder of a file, or the nearest around it that has code."""
+    return next((folder for folder in path.parents if below.get(folder)), PurePath())
 
 
 @cache

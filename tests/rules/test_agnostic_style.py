@@ -1097,3 +1097,36 @@ def test_a_choice_by_statements_is_one_assignment(tmp_path: Path, form: str, cud
     whole = "    " + (wanted or "").format(cuda, cpu, made).replace("\n", "\n    ")
     assert after.endswith(f"many):\n{whole}\n") if wanted else "if default_device().type" in after
     assert ("# why" in after) is ("# why" in form)
+
+
+CHOOSES = 'import torch\n\ndevice = "cuda" if torch.cuda.is_available() else "cpu"\n'
+#: Files with a pin of an old torch, and which files of the project run in that install: those ask torch, and bounds beside them stay.
+INSTALLS: dict[str, tuple[dict[str, str], dict[str, bool]]] = {
+    "a folder beside": ({"a/requirements.txt": "torch==1.9.1\n", "a/train.py": CHOOSES, "b/requirements.txt": "torch>=1.9\n", "b/train.py": CHOOSES}, {"a/train.py": True, "b/train.py": False, "b/requirements.txt": False}),
+    "a folder below": ({"docs/requirements.txt": "torch==1.9.1\n", "docs/conf.py": "import torch\n", "requirements.txt": "torch>=1.9\n", "train.py": CHOOSES}, {"train.py": False}),
+    "the folder around": ({"requirements.txt": "torch==1.9.1\n", "a/train.py": CHOOSES, "a/requirements.txt": "torch>=1.9\n"}, {"a/train.py": True, "a/requirements.txt": True}),
+    "a folder without code": ({"env/requirements.txt": "torch==1.9.1\n", "requirements.txt": "torch>=1.9\n", "train.py": CHOOSES}, {"train.py": True, "requirements.txt": True}),
+    "code that imports": ({"scripts/environment.yml": "dependencies:\n  - pytorch=1.9\n", "scripts/run.py": f"import own.net\n{CHOOSES}", "own/__init__.py": "", "own/net.py": CHOOSES, "pyproject.toml": '[project]\ndependencies = ["torch>=1.9"]\n'}, {"own/net.py": True, "scripts/run.py": True, "pyproject.toml": True}),
+    "code that does not": ({"scripts/environment.yml": "dependencies:\n  - pytorch=1.9\n", "scripts/run.py": CHOOSES, "own/__init__.py": "", "own/net.py": CHOOSES, "pyproject.toml": '[project]\ndependencies = ["torch>=1.9"]\n'}, {"own/net.py": False, "scripts/run.py": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("install", INSTALLS)
+def test_a_pin_holds_what_its_install_runs(tmp_path: Path, install: str) -> None:
+    files, held = INSTALLS[install]
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = {path: (tmp_path / path).read_text() for path in files}
+    for path, old in held.items():
+        asks = "hasattr(torch" in after[path] if path.endswith(".py") else "2.6" not in after[path]
+        assert asks is old or "import default_device" in after[path], path
+    again = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    assert not [file.path for file in again.files if file.status == "changed"]
+
+
+@pytest.mark.parametrize("use", ['torch.distributed.init_process_group("nccl")', "with torch.autocast('cuda'):\n    pass"])  # fmt: skip
+def test_a_file_that_does_not_name_cuda_stays_as_well(tmp_path: Path, use: str) -> None:
+    text = f"import torch\n\n{use}\n"
+    assert written_for(tmp_path, {"requirements.txt": "torch==1.9.1\n"}, text) == text

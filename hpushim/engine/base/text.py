@@ -137,7 +137,8 @@ class Project(msgspec.Struct, frozen=True):
     mentions: frozenset[str] | None = None
     #: Of the modules, those that Python takes before an installed package of the same name: files, and folders with ``__init__.py``.
     shadowing: frozenset[str] = frozenset()
-    #: Of facts that spread: the files that have it, those that import one of them and those that one of them imports.
+    #: Of facts that spread: the files that have it, those that import one of them and those that one of them imports. Of each pin,
+    #: ``torch==2.1``, the files of the installs that read it.
     spread: tuple[tuple[str, frozenset[str]], ...] = ()
 
     #: The files that import another framework and not the one that the rules are about, neither themselves nor through others.
@@ -157,6 +158,11 @@ class Project(msgspec.Struct, frozen=True):
     def reaches(self, fact: str, path: str) -> bool:
         """Does a fact that spreads reach a file, as it is shown?"""
         return path in dict(self.spread).get(fact, frozenset())
+
+    def requests(self, name: str, versions: str, path: str) -> bool:
+        """Does an install that runs or reads a file request a package in these versions, one of the :attr:`pins`?"""
+        files = dict(self.spread).get(f"{name}{versions}")
+        return files is None or path in files
 
 
 ALONE = Project()
