@@ -452,9 +452,17 @@ def _tied(module: Module, checks: Iterable[Check]) -> Iterator[tuple[Check, Chec
 
 
 def _names(check: Check) -> tuple[set[str], set[str]]:
-    """The names that a check's branch gives values, and those that it reads."""
-    found = [part for root in check.roots for part in walk(root) if isinstance(part, ast.Name)]
+    """The names that a check's branch gives values, or calls a method of for its effect, and those that it reads."""
+    parts = [part for root in check.roots for part in walk(root)]
+    found = [part for part in parts if isinstance(part, ast.Name)]
     given = {name.id for name in found if isinstance(name.ctx, ast.Store)}
+    for statement in parts:
+        if isinstance(statement, ast.Subscript) and isinstance(statement.ctx, ast.Store):
+            given |= {part.id for part in walk(statement.value) if isinstance(part, ast.Name)}
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        func = call.func if isinstance(call, ast.Call) else None
+        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name):
+            given.add(func.value.id)
     return given, {name.id for name in found if isinstance(name.ctx, ast.Load)}
 
 

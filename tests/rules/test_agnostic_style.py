@@ -1130,3 +1130,16 @@ def test_a_pin_holds_what_its_install_runs(tmp_path: Path, install: str) -> None
 def test_a_file_that_does_not_name_cuda_stays_as_well(tmp_path: Path, use: str) -> None:
     text = f"import torch\n\n{use}\n"
     assert written_for(tmp_path, {"requirements.txt": "torch==1.9.1\n"}, text) == text
+
+
+#: How a branch prepares what another one shows.
+PREPARES = ["text = '{m}'", "text.append('{m}')", "text += ['{m}']", "text.extend(['{m}'])", "text['m'] = '{m}'"]  # fmt: skip
+
+
+@pytest.mark.parametrize("shows", ["print(text, torch.cuda.max_memory_reserved(), torch.cuda.memory_summary())", "print(str(text).format(m=torch.cuda.max_memory_allocated() / 2, n=torch.cuda.memory_summary()))"])  # fmt: skip
+@pytest.mark.parametrize("between", ["", "text = str(text)\n", "for x in xs:\n    pass\n"])
+@pytest.mark.parametrize("prepares", PREPARES)
+def test_what_one_branch_prepares_for_another_stays_with_it(prepares: str, between: str, shows: str) -> None:  # fmt: skip
+    """A text with a place for CUDA's memory, and no memory to put there: the program would stop."""
+    text = f"def f(xs, text):\n    if torch.cuda.is_available():\n        {prepares}\n    {between.replace(chr(10), chr(10) + '    ')}if torch.cuda.is_available():\n        {shows}\n    else:\n        print(text)"
+    assert body(text).count("torch.cuda.is_available()") == 2
