@@ -357,6 +357,15 @@ def test_a_package_of_the_projects_own_that_is_not_there(found: tuple[Finding, .
     assert made.verdict == ("incomplete" if said and verdict == "ready" else verdict)
 
 
+@pytest.mark.parametrize("severity", ["error", "warning"])
+@pytest.mark.parametrize(("reached", "chosen", "first"), [((), (), "a"), (("b",), (), "b"), (("b", "c"), ("b",), "c"), (("c",), ("c",), "c"), (("a", "b"), (), "a")])  # fmt: skip
+def test_the_first_place_is_one_that_the_program_comes_to(severity: str, reached: tuple[str, ...], chosen: tuple[str, ...], first: str) -> None:  # fmt: skip
+    files = [python(at(1, "`fft` stops", "HPU118", severity=severity), path=f"{name}.py") for name in "abc"]  # fmt: skip
+    made = report(*files, reached=frozenset(f"{each}.py" for each in reached), chosen=frozenset(f"{each}.py" for each in chosen))  # fmt: skip
+    (piece,) = assess(made).summary.work
+    assert piece.places[0] == f"{first}.py:1"
+
+
 def test_what_decides_comes_first() -> None:
     found = (
         at(1, "slow"),
