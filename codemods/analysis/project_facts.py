@@ -621,8 +621,12 @@ def _installed(data: bytes) -> Iterable[bytes]:
         yield b"installed"
 
 
+#: The functions that rules define, which name CUDA for an old torch.
+_GIVES = lazily(rf"\ndef (?:{'|'.join(at_hand.FUNCTIONS)})\(\):(?:\n[ \t]+[^\n]*)+".encode())
+
+
 def _package_cuda(data: bytes) -> Iterable[bytes]:
-    if b"cuda" in data and floor.FOR_CUDA.search(data):
+    if b"cuda" in data and floor.FOR_CUDA.search(_GIVES.sub(b"", data)):
         yield b"cuda"
 
 

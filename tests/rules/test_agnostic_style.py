@@ -1143,3 +1143,17 @@ def test_what_one_branch_prepares_for_another_stays_with_it(prepares: str, betwe
     """A text with a place for CUDA's memory, and no memory to put there: the program would stop."""
     text = f"def f(xs, text):\n    if torch.cuda.is_available():\n        {prepares}\n    {between.replace(chr(10), chr(10) + '    ')}if torch.cuda.is_available():\n        {shows}\n    else:\n        print(text)"
     assert body(text).count("torch.cuda.is_available()") == 2
+
+
+@pytest.mark.parametrize("needs", [1, 2])
+def test_the_function_in_a_package_is_no_code_for_cuda(tmp_path: Path, needs: int) -> None:
+    """A second run finds the bound as the first one did."""
+    uses = "import torch\nfrom own.utils import seed\n\n\ndef f(x):\n    return x.cuda()\n\n\ndef g(x):\n    return x.cuda(), torch.cuda.is_available()\n"
+    files = {
+        "setup.py": "from setuptools import setup\n\nsetup(name='own', install_requires=['torch>=1.9'])\n",
+        "own/__init__.py": "",
+        "own/utils.py": "import torch\n\n\ndef seed(n):\n    torch.manual_seed(n)\n",
+        **{f"examples/a{n}.py": uses for n in range(needs)},
+    }
+    after = written_for(tmp_path, files, uses)
+    assert "from own.utils import seed, default_device" in after
