@@ -14,7 +14,9 @@ from .names import word
 from .placement import is_of_torch
 from .project_facts import CLASSES, MOVERS, TAKES
 
-_MODULE_BASES = re.compile(r"^(Module|LightningModule|ModuleList|Sequential|PreTrainedModel)$")
+_MODULE_BASES = re.compile(
+    r"^(Module|LightningModule|ModuleList|Sequential|PreTrainedModel|\w*Loss)$"
+)
 
 
 def is_module_class(module: Module, node: ast.ClassDef) -> bool:

@@ -19,7 +19,7 @@ from .device_texts import device_name
 from .names import is_none, word
 
 #: Functions that read a checkpoint, with the position of the place.
-LOADS = {"torch.load": 1, "torch.jit.load": 1}
+LOADS = {"torch.load": 1, "torch.jit.load": 1, "torch.hub.load_state_dict_from_url": 2}
 _PLACE = "map_location"
 #: What a test that chooses between CUDA and the CPU mentions.
 _ABOUT = re.compile(r"cuda|gpu|cpu|device|is_available", re.I)

@@ -70,6 +70,15 @@ def rejects(name: str, value: str, project: Project) -> bool:
     return f"{word}={value}" not in taken and any(each.startswith(f"{word}=") for each in taken)
 
 
+#: Said of an option for float16 that is kept.
+KEPT = "is an option of this project and keeps its name; if `migrate` rewrites the code that reads it, it selects bfloat16"
+
+
+def keeps_name(option: str, new: str, project: Project) -> bool:
+    """Does the project declare an option for float16, and none for bfloat16?"""
+    return option in project.options and new not in project.options
+
+
 def bfloat16_value(option: str, value: str) -> str | None:
     """bfloat16 in the option's way of writing, where it requests float16."""
     return HALF.get(value) if _PRECISION_OPTION.search(option) else None

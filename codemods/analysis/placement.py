@@ -12,6 +12,8 @@ from hpushim.pycode.walk import walk
 from .names import FRAMEWORKS, is_made_of_torch, packages, word, words_with
 from .project_facts import DEVICE_CHOSEN, FRAMEWORKS_USED
 
+#: What a project with a device has in some file.
+DEVICES = ("cuda", "hpu")
 _DEVICE = lazily(r"(cuda|hpu|gpu)(:\d+)?")
 _LABEL = lazily(r"dev|gpu|rank", re.I)
 #: Functions, options and attributes that are named for a device: ``move_to_cuda``, ``args.n_gpu``.
@@ -86,6 +88,12 @@ def trains_on_device(module: Module, *, engine: bool) -> bool:
 def stays_on_cpu(module: Module, function: ast.AST | None) -> bool:
     """Does a function have a device of its own, the CPU, and no other: ``device = torch.device("cpu")``, ``model.to(device)``?"""
     return function is not None and _places_on_cpu(module, function)
+
+
+def reaches_a_device(module: Module) -> bool:
+    """Does the file use a device, or another one of the project, in a rule that wants the texts of `DEVICES`?"""
+    mentions = module.project.mentions
+    return module.view(is_on_device) or not (mentions or frozenset()).isdisjoint(DEVICES)
 
 
 @once

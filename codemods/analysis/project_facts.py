@@ -540,12 +540,15 @@ _SETTINGS = lazily(rb"(?:self\.)?(?:args|opts?|cfg|config|hparams|hps)")
 
 
 def _objects_saved(data: bytes) -> Iterable[bytes]:
-    """``args:epoch`` for each key beside an object of settings in ``{"model": model.state_dict(), "args": args, "epoch": 3}``."""
+    """``args:epoch`` for each key beside an object of settings in ``{"model": model.state_dict(), "args": args, "epoch": 3}``;
+    ``:model,epoch`` for the keys of a table without one.
+    """
     for table in _CHECKPOINT.findall(data) if b".state_dict()" in data else ():
         entries = {key: value.strip() for key, value in _ITEM.findall(table)}
-        for key, value in entries.items():
-            if _SETTINGS.fullmatch(value) and re.search(rb"\b%s\.[A-Za-z]\w*(?![\w(])" % re.escape(value), data):  # fmt: skip
-                yield from (key + b":" + other for other in entries)
+        held = [key for key, value in entries.items() if _SETTINGS.fullmatch(value) and re.search(rb"\b%s\.[A-Za-z]\w*(?![\w(])" % re.escape(value), data)]  # fmt: skip
+        yield from (key + b":" + other for key in held for other in entries)
+        if not held:
+            yield b":" + b",".join(entries)
 
 
 #: What checkpoints hold beside tensors and Python's own types, with the keys of their tables.

@@ -47,7 +47,7 @@ class RowNameRule(RowRule):
         yield from super().on_name(module, node, name)
         if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
             return  # a part of a longer name, which is reported by itself
-        if _is_asked_for(module, node) or in_annotation(module, node):
+        if _is_in_own(module, node) or _is_asked_for(module, node) or in_annotation(module, node):
             return
         row = self._row(module, name)
         row = self.nearer(module, node, row) if row is not None else None
@@ -96,6 +96,13 @@ class RowNameRule(RowRule):
                 return row if row.rule in self.codes and row.kind == "python" else None
             name = name.rpartition(".")[0]
         return None
+
+
+def _is_in_own(module: Module, node: ast.expr) -> bool:
+    """Is it inside the class or function that a file defines in the place of what it cannot import?"""
+    base = root(node)
+    bound = module.bindings(base) if isinstance(base, ast.Name) else []
+    return any(above is each.node for each in bound for above in module.ancestors(node))
 
 
 def _is_asked_for(module: Module, node: ast.expr) -> bool:

@@ -8,13 +8,14 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
 from ..analysis.batches import loops
-from ..analysis.names import foreign
+from ..analysis.names import foreign, is_made_of_torch
 from ..analysis.verdict import ask
 from ..edits.arguments import called
 from ..values.tensors import makes_in_full
 
 _SURE = ("autocast", ".half(")
 _HALF = ("float16", "fp16", *_SURE)
+_TYPES = ("float16", "bfloat16", "torch.half", "fp16=True")
 #: What makes the dtype another one, or shows that it is none of floats.
 _OTHER = frozenset(["float", "double", "int", "long", "bool", "byte", "short", "argmax", "argmin", "argsort", "nonzero", "round", "topk", "type"])  # fmt: skip
 _ON_THE_WAY = frozenset(["cpu", "cuda", "hpu", "detach", "data", "clone", "squeeze", "contiguous", "view", "reshape", "permute", "transpose"])  # fmt: skip
@@ -24,7 +25,9 @@ class HostRead(Rule):
     """``x.cpu().numpy()`` under mixed precision."""
 
     HPU120 = Code("numpy-of-bfloat16", fix="unsafe")
-    also = Wants(calls=("numpy",), required=("cuda", "device", ".to(", *_HALF))
+    also = Wants(
+        calls=("numpy",), required=("cuda", "device", ".to(", *_HALF), project=(*_SURE, *_TYPES)
+    )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
@@ -51,10 +54,31 @@ def _is_mixed(module: Module) -> bool:
         or any(
             not (module.qualified(each) or "").startswith("numpy.")
             for name in ("float16", "bfloat16")
-            for each in (*index.attributes(name), *index.names(name), *index.strings(name))
+            for each in (*index.attributes(name), *index.names(name), *_own(module, name))
         )
-        or any(index.strings("fp16"))
-    )  # an option of that name may be off
+        or (any(index.strings("fp16")) and _computes_so(module))
+    )
+
+
+def _computes_so(module: Module) -> bool:
+    """Does anything of the project compute in half precision? An option alone may be off, or another package's."""
+    mentions = module.project.mentions
+    return mentions is None or not mentions.isdisjoint((*_SURE, *_TYPES))
+
+
+def _own(module: Module, name: str) -> list[ast.Constant]:
+    """The texts that name a dtype, without what other packages are given."""
+    return [text for text in module.index.strings(name) if not _is_of_others(module, text)]
+
+
+def _is_of_others(module: Module, text: ast.Constant) -> bool:
+    """``whisperx.load_model(size, compute_type="float16")``."""
+    keyword = module.parent(text)
+    call = module.parent(keyword) if isinstance(keyword, ast.keyword) else keyword
+    package = (module.qualified(call.func) or "").partition(".")[0] if isinstance(call, ast.Call) else ""  # fmt: skip
+    return package not in {"", "builtins", *module.project.modules} and not is_made_of_torch(
+        package
+    )
 
 
 def _may_be_half(module: Module, value: ast.expr, moved: bool = False, depth: int = 4) -> bool:

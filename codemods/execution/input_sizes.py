@@ -12,11 +12,12 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
-from ..analysis.placement import is_on_device
+from ..analysis.placement import DEVICES, is_on_device, reaches_a_device
 from ..analysis.trainers import is_settings
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import add, argument
 from ..values.tensors import is_tensor
+from ..values.training import serves_step
 
 _LOADER = "torch.utils.data.DataLoader"
 _LAST = "torch.utils.data.DataLoader(drop_last=)"
@@ -33,8 +34,6 @@ _COLLATORS = (
 )
 #: The samplers of torch that shuffle, unless `shuffle=False` is passed.
 _SHUFFLES = ("DistributedSampler", "RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler")
-#: What a project with a device has in some file.
-_DEVICES = ("cuda", "hpu")
 _RANDOM = re.compile(
     r"(random|numpy\.random|torch)\.(randint|randrange|choice|uniform|random|rand)"
 )
@@ -51,9 +50,10 @@ class InputSize(Rule):
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD),
         keywords=(_BATCH,),
-        required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader", "Trainer"),
-        project=_DEVICES,
-    )
+        texts=("padding=True", 'padding="longest"', "padding='longest'"),
+        required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader", "Trainer", "Tokenizer", "Processor"),
+        project=DEVICES,
+    )  # fmt: skip
     also = Wants(names=_COLLATORS, keywords=("padding", "collate_fn"), words=("range", "trange"))
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class InputSize(Rule):
             return
         elif name in _RESIZE:
             yield from self._resized(module, call)
-        elif name in _PAD and not _reaches_a_device(module):
+        elif name in _PAD and not reaches_a_device(module):
             return
         elif not any(k.arg in ("pad_to_multiple_of", "max_length") for k in call.keywords):
             padding = argument(call, "padding")
@@ -86,13 +86,13 @@ class InputSize(Rule):
             yield from self._trainer(module, node)
             return
         call = module.parent(node)
-        if not isinstance(call, ast.Call) or not _is_of_tokens(call.func):
+        if not isinstance(call, ast.Call) or not _is_of_tokens(call):
             return
         given = [node.value, *module.view(Values).origins(node.value)]
         if all(module.constant(each) not in (True, "longest") for each in given if isinstance(each, ast.expr)):  # fmt: skip
             return
         multiple = argument(call, "pad_to_multiple_of")
-        if (multiple is None or _is_none(module, multiple)) and _trains(module):
+        if (multiple is None or _is_none(module, multiple)) and _trains(module, node):
             yield from self._longest(module, node)
 
     def _trainer(self, module: Module, node: ast.keyword) -> Yield:
@@ -159,7 +159,7 @@ class InputSize(Rule):
             )
 
     def _loader(self, module: Module, call: ast.Call) -> Yield:
-        if not _reaches_a_device(module) and not module.holds("accelerat"):
+        if not reaches_a_device(module) and not module.holds("accelerat"):
             return
         said = argument(call, "drop_last", 8)
         if said is not None and module.constant(said) is not False:
@@ -225,10 +225,12 @@ def _moves(loop: ast.For) -> bool:
     return False
 
 
-def _is_of_tokens(func: ast.expr) -> bool:
-    """``tokenizer(…)``, ``self.tokenizer.pad(…)``."""
+def _is_of_tokens(call: ast.Call) -> bool:
+    """``tokenizer(…)``, ``self.tokenizer.pad(…)``, ``processor(text=…)``."""
+    func = call.func
     owner = func.value if isinstance(func, ast.Attribute) and func.attr in ("pad", "__call__", "batch_encode_plus") else func  # fmt: skip
-    return "token" in word(owner).lower()
+    named = word(owner).lower()
+    return "token" in named or ("processor" in named and argument(call, "text") is not None)
 
 
 def _is_none(module: Module, node: ast.expr) -> bool:
@@ -237,9 +239,11 @@ def _is_none(module: Module, node: ast.expr) -> bool:
     return any(isinstance(each, ast.Constant) and each.value is None for each in origins)
 
 
-def _trains(module: Module) -> bool:
-    """Does the file use a device, or a trainer that does?"""
-    return module.view(is_on_device) or bool(module.index.names("Trainer"))
+def _trains(module: Module, node: ast.AST) -> bool:
+    """Does the file use a device, or a trainer that does, or do steps of the project run this for one?"""
+    if module.view(is_on_device) or module.index.names("Trainer"):
+        return True
+    return reaches_a_device(module) and serves_step(module, node)
 
 
 def _made(module: Module, node: ast.expr) -> Iterator[ast.Call]:
@@ -248,12 +252,6 @@ def _made(module: Module, node: ast.expr) -> Iterator[ast.Call]:
     for edge in values.reach(node, values.uses):
         if edge.how == "called" and isinstance(edge.node, ast.Call):
             yield edge.node
-
-
-def _reaches_a_device(module: Module) -> bool:
-    """Does the file use a device, or another one of the project?"""
-    mentions = module.project.mentions
-    return module.view(is_on_device) or not (mentions or frozenset()).isdisjoint(_DEVICES)
 
 
 def _hidden(call: ast.Call) -> bool:

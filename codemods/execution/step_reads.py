@@ -10,7 +10,7 @@ from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import foreign, word
-from ..analysis.placement import is_on_device
+from ..analysis.placement import DEVICES, is_on_device, reaches_a_device
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..values.tensors import (
@@ -45,6 +45,9 @@ _FORMAT = re.compile(rb"[%:] ?[^\s\"'()]*\.\d*[efgEFG]")
 _KEEPS = frozenset(["append", "update", "log_dict"])
 #: Types that a tensor's value is read with.
 _NUMBERS = ("float", "int")
+#: What a file has that computes on a device, or in a project with one.
+_SHOWS_IT = ("cuda", "hpu", "device", ".to(", "nn.Module", ".grad")
+_SHOWN = (*_SHOWS_IT, "import torch", "from torch")
 _TESTS = (ast.If, ast.While, ast.Assert)
 #: What is given sizes or dimensions one by one.
 _SIZED = ("permute", "view", "reshape", "expand", "repeat", "tile", "flip", "roll", "movedim", "zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty")  # fmt: skip
@@ -54,12 +57,8 @@ class StepRead(Rule):
     """A read of the device in a step of training, reported once for each statement."""
 
     HPU513 = Code("read-in-training-loop", severity="note", effect="speed")
-    also = Wants(
-        calls=(*_METHODS, *_NUMBERS, *_SIZED),
-        words=("backward", "manual_backward"),
-        required=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
-        facts=(STEP_CALLS,),
-    )
+    wants = Wants(calls=("item",), required=_SHOWN, project=DEVICES, facts=(STEP_CALLS,))
+    also = Wants(calls=(*_METHODS, *_NUMBERS, *_SIZED), words=("backward", "manual_backward"))
 
     def __init__(self) -> None:
         self._reads: dict[ast.stmt, tuple[ast.expr, str]] = {}
@@ -74,6 +73,8 @@ class StepRead(Rule):
         return ()
 
     def on_module(self, module: Module) -> Yield:
+        if not (any(map(module.holds, _SHOWS_IT)) or reaches_a_device(module)):
+            return
         for name in _losses(module):
             read = _read_of(module, name) if in_every_step(module, name) else None
             if read is not None:

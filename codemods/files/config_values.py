@@ -9,7 +9,16 @@ from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
-from ..analysis.options import CUDA_DEVICE, HALF, attention, builds, holds_device, rejects
+from ..analysis.options import (
+    CUDA_DEVICE,
+    HALF,
+    KEPT,
+    attention,
+    builds,
+    holds_device,
+    keeps_name,
+    rejects,
+)
 from ..analysis.verdict import ask, inside, sentence
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi
@@ -26,7 +35,12 @@ class ConfigValues(TextRule):
     """Values that a training script reads as its device, its backend, its precision."""
 
     HPU801 = Code("config-device", fix=("safe", "unsafe"))
-    HPU802 = Code("config-float16", fix=("unsafe", "manual"), effect="numbers")
+    HPU802 = Code(
+        "config-float16",
+        fix=("unsafe", "manual"),
+        effect="numbers",
+        lower={"note": "the option belongs to this project"},
+    )
     HPU803 = Code(
         "config-accelerator",
         severity="error",
@@ -216,6 +230,13 @@ class ConfigValues(TextRule):
             e.path == (*table, new) and e.document == entry.document for e in document.entries
         )
         fix = None
+        if keeps_name(f"--{entry.name}", f"--{new}", document.project):
+            return self.finding(
+                entry.key or entry.span,
+                f"`{entry.dotted}` {KEPT}",
+                code="HPU802",
+                severity="note",
+            )
         if entry.key is not None and not taken:
             key = document.source(entry.key).replace(entry.name, new)
             fix = Fix("use bfloat16", "unsafe", (document.replace(entry.key, key),))

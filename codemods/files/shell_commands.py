@@ -20,7 +20,15 @@ from ..analysis.launches import (
 )
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
-from ..analysis.options import attention, bfloat16_value, gaudi_value, options, rejects
+from ..analysis.options import (
+    KEPT,
+    attention,
+    bfloat16_value,
+    gaudi_value,
+    keeps_name,
+    options,
+    rejects,
+)
 from ..analysis.verdict import ask, inside
 from ..edits.spelling import BACKEND
 
@@ -253,14 +261,9 @@ class ShellCommands(TextRule):
 
     def _half_option(self, document: Document, word: Word, new: str) -> Finding:
         """``--fp16`` is ``--bf16`` for scripts that have both; a project that has only the first keeps its own."""
-        declared = document.project.options
         text = f"`{word.text}` selects float16; use bfloat16 on Gaudi"
-        if word.text in declared and new not in declared:
-            text = (
-                f"`{word.text}` is an option of this project and keeps its name; if `migrate` rewrites "
-                "the code that reads it, it selects bfloat16"
-            )
-            return self.finding(word.span, text, code="HPU806", severity="note")
+        if keeps_name(word.text, new, document.project):
+            return self.finding(word.span, f"`{word.text}` {KEPT}", code="HPU806", severity="note")
         assert word.inner is not None
         fix = Fix("use bfloat16", "unsafe", (document.replace(word.inner, new),))
         return self.finding(word.span, text, fix=fix, code="HPU806")

@@ -25,6 +25,8 @@ from ..edits.imports import through
 from ..edits.spelling import agnostic, half, retext
 from ..values.tensors import is_other, proven
 
+#: How a type of tensors ends that is one of float16: `torch.cuda.HalfTensor`.
+_TYPE = ".HalfTensor"
 #: A configuration for bfloat16 in the file: ``args.bf16``, ``torch.bfloat16``, ``"bf16"``.
 _BF16 = re.compile(rb"\b(bf16|bfloat16|use_bf16)\b")
 
@@ -51,7 +53,7 @@ class AutocastHalf(Rule):
         names=tuple(sorted(HALF)),
         calls=("half",),
         keywords=("fp16", "mixed_precision", "loss_scale"),
-        strings=("fp16",),
+        strings=("fp16", _TYPE),
         facts=(HALVED,),
     )
     also = Wants(names=tuple(TRAINERS))
@@ -97,8 +99,11 @@ class AutocastHalf(Rule):
         )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
-        """``{"fp16": {"enabled": True, "loss_scale": 0}}``, the settings that DeepSpeed is given."""
+        """``{"fp16": {"enabled": True, "loss_scale": 0}}``, the settings that DeepSpeed is given; ``x.type() == "torch.cuda.HalfTensor"``."""
         table = module.parent(node)
+        if str(node.value).endswith(_TYPE):
+            yield from self._compared(module, node)
+            return
         if node.value != "fp16" or not isinstance(table, ast.Dict) or node not in table.keys:
             return
         inner = table.values[table.keys.index(node)]
@@ -169,15 +174,20 @@ class AutocastHalf(Rule):
             severity="warning",
         )
 
-    def _compared(self, module: Module, node: ast.Attribute) -> Yield:
+    def _compared(self, module: Module, node: ast.Attribute | ast.Constant) -> Yield:
         """A comparison with what other files set: once that is bfloat16, it has to know both."""
         above = module.parent(node)
         several = isinstance(above, (ast.Tuple, ast.List, ast.Set))
         compare = module.parent(above) if several and above is not None else above
         cast = said(module, HALVED)
-        if not cast or not isinstance(compare, ast.Compare) or node not in module.view(followers):
+        if not cast or not isinstance(compare, ast.Compare):
             return
-        fix = Rewrite("know bfloat16, too", "unsafe", _with_bfloat16(module, compare, node))
+        changes: tuple[Change, ...] = ()
+        if isinstance(node, ast.Attribute):
+            if node not in module.view(followers):
+                return
+            changes = _with_bfloat16(module, compare, node)
+        fix = Rewrite("know bfloat16, too", "unsafe", changes)
         yield self.finding(
             node,
             f"`{module.source(compare)}` is False once the project's casts to float16 are "
@@ -320,6 +330,9 @@ def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
 
 def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:
     text, needed = half(module, node)
+    above = module.parent(node)
+    if isinstance(above, ast.IfExp) and text in (module.source(above.body), module.source(above.orelse)):  # fmt: skip
+        node = above  # the other half is the same
     return (Replace(node, text), *needed)
 
 

@@ -149,8 +149,9 @@ def _makes_optimizer(module: Module, call: ast.AST) -> bool:
 def _asks_for_cuda(module: Module, test: ast.expr) -> bool:
     """Does the expression test for CUDA, in words or through ``is_available``?"""
     for part in walk(test):
+        asked = ("cuda", "cpu") if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotEq) else ("cuda",)  # fmt: skip
         if isinstance(part, ast.Compare) and any(
-            isinstance(item, ast.Constant) and item.value == "cuda"
+            isinstance(item, ast.Constant) and item.value in asked
             for side in (part.left, *part.comparators)
             for item in walk(side)
         ):

@@ -56,8 +56,12 @@ def _saved_beside(module: Module, reached: list[Edge]) -> str:
     beside: dict[str, set[str]] = {}
     for each in said(module, OBJECTS_SAVED):
         key, _, other = each.partition(":")
+        if not key and read <= {*other.split(",")}:
+            return ""  # or a table that holds none
         beside.setdefault(key, set()).add(other)
-    return min((key for key, others in beside.items() if len(others & read) > 1), default="")
+    return min(
+        (key for key, others in beside.items() if key and len(others & read) > 1), default=""
+    )
 
 
 def _used_as_object(module: Module, reached: list[Edge], remade: set[ast.AST | Cell]) -> ast.expr | None:  # fmt: skip

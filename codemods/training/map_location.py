@@ -60,9 +60,9 @@ class MapLocation(Rule):
             return
         place = argument(call, "map_location", LOADS[name])
         default = _left_out(module, place) if isinstance(place, ast.Name) else None
-        given = len(call.args) != 1 or isinstance(call.args[0], ast.Starred)
-        given = given or any(k.arg in ("map_location", None) for k in call.keywords)
-        if agnostic(module) and not given and _was_saved_here(module, call):
+        stars = any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)  # fmt: skip
+        given = place is not None or stars
+        if agnostic(module) and not given and call.args and _was_saved_here(module, call):
             return  # on whatever device this process has
         if default is not None or not given:
             yield self._without(module, call, default)

@@ -396,8 +396,8 @@ _BUILTIN = frozenset(name for kind in (str, bytes, list, dict, set, int, float, 
 
 
 def is_of_values(name: str) -> bool:
-    """Is it what tensors, or Python's own numbers, texts and containers have under a name?"""
-    return name in _BUILTIN or name in _members("Tensor")
+    """Is it what tensors, states of modules, or Python's own numbers, texts and containers have under a name?"""
+    return name in _BUILTIN or name == "_metadata" or name in _members("Tensor")
 
 
 def gives_tensor(method: str) -> bool:

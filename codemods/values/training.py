@@ -117,7 +117,7 @@ class Roles(Circular):
             if last == "optimizers" and not call.args:  # Lightning's, whose trainer marks
                 known = Is.OTHER
             elif not known and last not in ("get", "pop", "setdefault", "list", "tuple", "dict"):
-                known = Is.UNSEEN | (Is.NAMED if _NAMED.search(last) else 0)
+                known = Is.UNSEEN | self._called(last)
             found |= known or Is.UNSEEN
         return found
 
@@ -265,7 +265,7 @@ def _engines(module: Module) -> frozenset[str]:
 #: What wrappers of optimizers call the method that steps, or steps and does something else besides.
 _STEPS = lazily(r"step|step_and_\w+|\w+_and_step|(first|second|ascent|descent)_step")
 #: How classes are called that represent an optimizer, or the scaler that steps one.
-_LIKE = lazily(r"[Oo]ptim|Opt($|[A-Z_])|Scaler($|[A-Z_])")
+_LIKE = lazily(r"[Oo]ptim(?!\w*Sched)|Opt($|[A-Z_])|Scaler($|[A-Z_])")
 _MORE_THAN_ONE = lazily(r"trainer|agent|learner|runner|env|callback|hook", re.I)
 
 
@@ -416,11 +416,19 @@ def in_every_step(module: Module, node: ast.AST) -> bool:
         if above in regions:
             return True
         if isinstance(above, (ast.If, ast.IfExp)) and inside is not above.test:
-            if _is_rare(above.test):
+            if _is_rare(above.test) and not _holds_pass(module, above, inside):
                 return False
         elif isinstance(above, (ast.ExceptHandler, *FUNCTIONS, ast.ClassDef)):
             return False
     return False
+
+
+def _holds_pass(module: Module, chosen: ast.If | ast.IfExp, inside: ast.AST) -> bool:
+    """Is the branch that ``inside`` is of a training step itself: does a backward pass or an optimizer's step run in it, though once in so many turns?"""
+    branch = chosen.body if isinstance(chosen, ast.If) and inside in chosen.body else chosen.orelse
+    return isinstance(branch, list) and any(
+        above in branch for call in _passes(module) for above in module.ancestors(call)
+    )
 
 
 def serves_step(module: Module, node: ast.AST) -> bool:

@@ -172,3 +172,13 @@ def test_a_script_that_starts_programs_of_two_frameworks() -> None:
     both = "export CUDA_VISIBLE_DEVICES=1\npython sim.py\npython train.py\n"
     after, codes = started(both, "sim.py")
     assert "HABANA" not in after and "HPU804" in codes
+
+
+TO_FILL = ["DATA=<Specify path and prefix>_text\nA=<path>\n", "A=<path of the data>\n", "A=<x>/b\n"]
+
+
+@pytest.mark.parametrize("lines", TO_FILL)
+@pytest.mark.parametrize("option", ["--distributed_backend nccl", "--backend=nccl"])
+def test_what_somebody_is_to_fill_in_is_no_redirection(lines: str, option: str) -> None:
+    text = f"{lines}python train.py --data $A {option} \\\n    --lr 1\n"
+    assert option.replace("nccl", "hccl") in settled(text, "shell", "run.sh")[0]

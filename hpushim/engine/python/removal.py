@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 #: Calls that only look.
-_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "get_device_capability", "isinstance", "hasattr", "str", "len", "startswith", "range"])  # fmt: skip
+_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "get_device_capability", "isinstance", "hasattr", "str", "len", "startswith", "range", "no_grad", "inference_mode", "device"])  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ def _with_guards(module: Module, gone: set[ast.AST]) -> None:
 def _branches(statement: ast.AST) -> list[ast.stmt]:
     """The statements without which a statement has nothing to do; none where it does something by itself.
 
-    Of an ``if`` that only looks, those of its ``else`` as well: an ``elif`` is one. Of a ``try``, all but those of its
+    Of an ``if`` or ``with`` that only looks, those of its ``else`` as well: an ``elif`` is one. Of a ``try``, all but those of its
     handlers, which catch nothing then.
     """
     if isinstance(statement, TRIES):
@@ -123,6 +123,8 @@ def _branches(statement: ast.AST) -> list[ast.stmt]:
             return [*statement.body, *statement.orelse]
         case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if _only_looks(statement.iter):
             return [*statement.body, *statement.orelse]
+        case ast.With() if all(isinstance(i.context_expr, ast.Call) and _only_looks(i.context_expr) and i.optional_vars is None for i in statement.items):  # fmt: skip
+            return statement.body
     return []
 
 

@@ -42,6 +42,8 @@ _EXPANDED = frozenset(
         "brace_expression",
     ]
 )
+#: ``DATA=<path of the data>``, which somebody is to fill in: no redirection.
+_TO_FILL = re.compile(rb"(?<==)<\w[^<>\n()$`]*>")
 _ESCAPE = re.compile(r"\\(\r?\n|.)", re.DOTALL)
 
 
@@ -58,7 +60,8 @@ def script(data: bytes, at: int = 0) -> Script:
 
     ``at`` is where the text is in the file whose places are wanted.
     """
-    root = _parser().parse(data).root_node
+    filled = _TO_FILL.sub(lambda found: b"_" * len(found[0]), data)
+    root = _parser().parse(filled).root_node
     commands: list[Command] = []
     assignments: list[Assignment] = []
     stack: list[tuple[Any, bool, Any]] = [(root, False, root)]
