@@ -23,6 +23,7 @@ _GAUDI = {
     "platform_python_implementation": "CPython",
 }
 _PYTHONS = ("3.10", "3.11", "3.12")
+_CONDA = re.compile(r"pytorch\b|\w+\s*=[^=]")
 _FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
 
 
@@ -33,8 +34,13 @@ def writes_cuda(text: Text) -> bool:
 
 
 def replaces_torch(written: str) -> str:
-    """The message on a requirement for some versions of torch."""
-    return f"installing `{written}` may replace Gaudi's torch, which must fit the Gaudi release; remove the version"
+    """The message on a requirement for some versions of torch; a ``=`` alone, or the name `pytorch`, is conda's."""
+    remove = (
+        "it, since conda installs its own torch without a version too"
+        if _CONDA.match(written)
+        else "the version"
+    )
+    return f"installing `{written}` may replace Gaudi's torch, which must fit the Gaudi release; remove {remove}"
 
 
 def elsewhere(requirement: str) -> bool:
@@ -77,7 +83,9 @@ def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bo
     verdict = judge(text, known, versions)
     if verdict.status not in ("unsupported", "changed", "partial"):
         return None
-    return inside(verdict.note), known.name, verdict.status == "unsupported"
+    useless = verdict.status == "unsupported"
+    here = "take it out of the requirements for Gaudi" if useless else "the requirement can stay"
+    return f"{inside(verdict.note)}; {here}", known.name, useless
 
 
 def _unmade(text: Text, package: str) -> bool:

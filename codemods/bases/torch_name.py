@@ -277,7 +277,7 @@ class NameRule(Rule):
         if statement is None:
             return self.finding(use.node, message, row=use.name, code=code, safety="manual")
         fix = Rewrite("remove it", "safe", (Remove(statement),))
-        return self.finding(use.node, message, fix=fix, row=use.name, code=code, severity="note")
+        return self.finding(use.node, f"{message}; remove the call", fix=fix, row=use.name, code=code, severity="note")  # fmt: skip
 
 
 def _beside_nvidia(module: Module, node: ast.expr) -> bool:

@@ -178,8 +178,8 @@ class DeviceIds(Rule):
         first = given[0] if given else None
         yield self.finding(
             call.args[1] if first is None else first.keyword or first.value,
-            "each process has one Gaudi device, so DDP does not accept `device_ids`; without them, DDP no "
-            "longer moves inputs to the device, so move them yourself",
+            "each process has one Gaudi device, so DDP does not accept `device_ids`: take them out. Without them "
+            "DDP moves no inputs; check that the code moves each batch with `.to(device)`",
             fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             claims=[each.value for each in given],

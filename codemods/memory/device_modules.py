@@ -48,9 +48,16 @@ class DeviceModule(Rule):
         yield self.finding(
             func,
             f"`{module.source(func).splitlines()[-1].strip()}` fails on Gaudi, since `torch.hpu` "
-            f"has no `{func.attr}`. {sentence(answer.note)}",
+            f"has no `{func.attr}`: {_instead(module, node)}. {sentence(answer.note)}",
             row=answer.row,
         )
+
+
+def _instead(module: Module, call: ast.Call) -> str:
+    """What to write where the call is a statement, and where the code uses its value."""
+    if isinstance(module.parent(call), ast.Expr):
+        return "call it only where `hasattr` finds it"
+    return "where `hasattr` does not find it, use a value for Gaudi instead"
 
 
 def _is_deepspeeds(module: Module, node: ast.expr) -> bool:

@@ -10,17 +10,13 @@ from hpushim.engine.rules.rule import Code, Found, Module, Yield
 from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.verdict import ask, sentence
+from ..analysis.verdict import Answer, ask, sentence
 from ..bases.torch_name import NameRule, by_name
 from ..edits.arguments import add, argument
 from ..edits.spelling import agnostic, device_type, kept_for_cuda, quoted, shared
 
 _FORK = "torch.random.fork_rng"
 _GENERATOR = "torch.Generator"
-_WORDS = {
-    "native": "gives other random numbers than on CUDA",
-    "unsupported": "is rejected by this release",
-}
 
 
 class RandomName(NameRule):
@@ -37,7 +33,10 @@ class RandomName(NameRule):
         "cuda-generator",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower={"warning": "its behaviour is unknown"},
+        lower={
+            "warning": "no Gaudi release is known to reject it, or its device is a variable",
+            "note": "generators on hpu work in this Gaudi release",
+        },
     )
     further = (_FORK, _GENERATOR)
 
@@ -59,7 +58,7 @@ class RandomName(NameRule):
         changes = site.changes if works else (*_on_host(module, site), *site.changes[1:])
         return self.finding(
             site.node,
-            f"`torch.Generator` on `hpu` {_WORDS.get(answer.status, 'is not established')}. {sentence(answer.note)}",
+            f"`torch.Generator` on `hpu` {_said(answer)}",
             fix=Rewrite(
                 "write hpu" if works else "write cpu",
                 "safe" if agnostic(module) else "unsafe",
@@ -80,12 +79,10 @@ class RandomName(NameRule):
         answer = ask(module, _GENERATOR)
         yield self.finding(
             device,
-            f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on "
-            f"Gaudi, {_WORDS.get(answer.status, 'is not established')}; a CPU generator always "
-            f"works. {sentence(answer.note)}",
+            f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on Gaudi, {_said(answer)}",
             row=answer.row,
             code="HPU409",
-            severity="warning",
+            severity="note" if answer.status == "native" else "warning",
         )
 
     def _forked(self, module: Module, node: ast.expr) -> Yield:
@@ -121,6 +118,14 @@ class RandomName(NameRule):
             code="HPU408",
             severity="warning",
         )
+
+
+def _said(answer: Answer) -> str:
+    """What a generator on hpu does in the release of the target."""
+    if answer.status == "native":
+        return "works in this Gaudi release, and gives other random numbers than on CUDA"
+    what = "is rejected" if answer.status == "unsupported" else "may be rejected"
+    return f"{what} by this Gaudi release: use a CPU generator. {sentence(answer.note)}"
 
 
 def _is_known(module: Module, device: ast.expr) -> bool:

@@ -67,7 +67,7 @@ def _saved_beside(module: Module, reached: list[Edge]) -> str:
 def _used_as_object(module: Module, reached: list[Edge], remade: set[ast.AST | Cell]) -> ast.expr | None:  # fmt: skip
     """The first place that calls what is loaded, or reads what neither tensors nor Python's own types have, under no question about its type."""
     uses: list[ast.expr] = [e.node for e in reached if e.how == "called" and isinstance(e.node, ast.Call)]  # fmt: skip
-    read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute)]
+    read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute) and isinstance(e.node.ctx, ast.Load)]  # fmt: skip
     uses += [node for node in read if not is_of_values(node.attr)]
     uses = [use for use in uses if use not in remade and _is_plain(use) and not _is_asked(module, use)]  # fmt: skip
     return min(uses, key=lambda use: module.span(use).start, default=None)

@@ -265,16 +265,18 @@ class Run:
         results = [self._on_host(each) if each.path in fed else each for each in results]
         named = {f.row for result in results for f in result.findings if f.row}
         known = {name: row for name in sorted(named) if (row := matrix.row(name))}
+        target = self.context.target
+        judged = {name: matrix.judge(row, target).status for name, row in known.items()}
         return Report(
             tool=f"hpushim {__version__}",
-            target=self.context.target,
+            target=target,
             files=tuple(results),
             root=str(self.root),
-            unknown=frozenset(name for name, row in known.items() if row.status == "unknown"),
+            unknown=frozenset(name for name, status in judged.items() if status == "unknown"),
             stage=stage,
             matrix=matrix.edition,
             rows={
-                name: Basis(row.status, row.confidence, row.note, row.effort, row.effect)
+                name: Basis(judged[name], row.confidence, row.note, row.effort, row.effect)
                 for name, row in known.items()
             },
             kernels=self.kernels,

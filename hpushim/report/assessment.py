@@ -258,7 +258,8 @@ def _trouble(
         return "unknown"
     if effect == "numbers":
         return "numbers"
-    return "speed" if effect == "speed" else "other"
+    # What does not work at all is no slower.
+    return "speed" if effect == "speed" and basis.status != "unsupported" else "other"
 
 
 _WORST: dict[str, int] = {"error": 0, "warning": 1, "unknown": 2, "note": 3}

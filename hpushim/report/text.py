@@ -218,9 +218,10 @@ def _messages(
 def _also(messages: Sequence[str]) -> str:
     """What the further messages of a shape quote where the first one quotes something else."""
     first, *others = [_QUOTED.findall(message) for message in dict.fromkeys(messages)]
-    place = next(at for at, was in enumerate(first) if any(other[at] != was for other in others)) if others else 0  # fmt: skip
-    named = [other[place] for other in others if _plain(other[place]) != _plain(first[place])]
-    named = [f"{one[:_NAMED]}…`" if len(one) > _NAMED else one for one in dict.fromkeys(named)]
+    places = [at for at, was in enumerate(first) if any(_plain(o[at]) != _plain(was) for o in others)]  # fmt: skip
+    named = [" with ".join(f"{o[at][:_NAMED]}…`" if len(o[at]) > _NAMED else o[at] for at in places)
+             for o in others if any(_plain(o[at]) != _plain(first[at]) for at in places)]  # fmt: skip
+    named = [*dict.fromkeys(named)]
     if not named:
         return ""
     more = [f"{len(named) - _FEW:,} more"] if len(named) > _FEW else []

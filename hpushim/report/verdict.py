@@ -25,6 +25,9 @@ Verdict = Literal[
     "nothing looked at",
     "incomplete",
 ]
+#: Where work is that a run by the defaults does not come to, and work in files such as tests and tools.
+CHOSEN = "needed only with options, models or scripts other than the defaults"
+ASIDE = "in what no training program imports or calls"
 #: A project is one of kernels when one line in so many is in a CUDA source or in a Python file that holds or builds kernels.
 _ONE_IN = 5
 
@@ -47,7 +50,7 @@ def decide(
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
     if unread and unread <= report.around:
-        sentence += f" {count(len(unread), 'file')} outside the training code could not be read or rewritten in full."
+        sentence += f" {count(len(unread), 'file')} that no training program imports could not be read or rewritten in full."
     elif unread:
         if verdict not in ("blocked", "needs work"):
             verdict = "incomplete"  # what is in them may change the verdict
@@ -87,7 +90,7 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     unsure = [each for each in rest if each.kind != "not assessed"]
     if unknown:
         noun = "dependency" if len(unknown) == 1 else "dependencies"
-        sentence += f" {len(unknown):,} imported {noun} {_verb(len(unknown), 'is')} not assessed: {_named(unknown)}."
+        sentence += f" {len(unknown):,} {noun} that {_what(report)} imports {_verb(len(unknown), 'is')} not assessed: {_named(unknown)}."
     if unsure:
         sentence += (
             f" No source shows whether {_named(unsure)} {_verb(len(unsure), 'works')} on Gaudi."
@@ -173,10 +176,10 @@ def _later(works: Sequence[Work]) -> str:
     if some:
         missing = [work for work in some if work.effort == "none"]
         none = f"; no counterpart on Gaudi: {missing[0].message}" if missing else ""
-        sentence = f" Needed only if an option, a name or another program selects it: {count(len(some), 'piece')} of work by hand{_takes(some)}{none}."
+        sentence = f" {CHOSEN.capitalize()}: {count(len(some), 'piece')} of work by hand{_takes(some)}{none}."
     if rest:
         aside = sum(work.aside for work in rest)
-        beside = f", {aside:,} of them outside the training code" if aside else ""
+        beside = f", {aside:,} of them {ASIDE}" if aside else ""
         sentence += f" Not needed to start training: {count(len(rest), 'piece')} of work by hand{_takes(rest)}{beside}."
     return sentence
 
@@ -188,7 +191,7 @@ def _takes(works: Sequence[Work]) -> str:
 
 def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
     waiting = [item for item in items if item.handling in ("safe", "unsafe")]
-    what = "the training code" if report.around else "the program"
+    what = _what(report)
     if any(file.path == report.program and file.status == "failed" for file in report.files):
         what = "them"  # the files that could be read
     if waiting:
@@ -204,6 +207,10 @@ def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> t
         "ready",
         f"No finding stops {what} on Gaudi.{_reference(report, works)}{_later(works)}",
     )
+
+
+def _what(report: Report) -> str:
+    return "the training code" if report.around else "the program"
 
 
 def _reference(report: Report, works: Sequence[Work]) -> str:

@@ -7,7 +7,7 @@ import re
 from hpushim import showing
 from hpushim.model import Dependency, DependencyKind, Effort, Report
 from hpushim.report.assessment import TROUBLES, Assessment, Item, Summary, Trouble
-from hpushim.report.verdict import count
+from hpushim.report.verdict import ASIDE, CHOSEN, count
 from hpushim.report.work import Work, in_words
 
 #: Severity as a word; what the word means.
@@ -24,6 +24,9 @@ EFFORTS: dict[Effort, str] = {
 }
 
 
+_NEEDED = "before it trains on Gaudi"
+
+
 def doer(item: Item) -> str:
     """Who takes care of a finding, in a word or two; empty for a note, of which nobody has to."""
     if item.handling == "by-hand":
@@ -37,12 +40,13 @@ def heading(made: Assessment, trouble: Trouble) -> str:
     """The heading of a group; what stops is named apart from the program where no training run needs its files."""
     aside = made.report.around
     group = made.groups[trouble] if trouble == "stops" else ()
-    required = {place for each in made.summary.work if each.required for place in each.places}
+    needs = {place: when(each) for each in reversed(made.summary.work) for place in each.places}
+    needed = {needs.get(f"{item.path}:{item.finding.line}", _NEEDED) for item in group}
     later = ""
     if group and all(item.path in aside for item in group):
-        later = ", outside the training code"
-    elif group and not any(f"{item.path}:{item.finding.line}" in required for item in group):
-        later = ", but not needed to start training"
+        later = f", {ASIDE}"
+    elif group and _NEEDED not in needed:
+        later = f", {min(needed)}"  # `needed only …` if there is any
     return f"{TROUBLES[trouble]}{later}"
 
 
@@ -65,7 +69,7 @@ def tags(item: Item) -> str:
 _MARKS = {
     "[migrate]": "`hpushim migrate` rewrites it",
     "[migrate --unsafe]": "rewritten with --unsafe only, since the rewrite may be wrong",
-    "[by hand": "a person has to look at it; the time is an estimate for one place",
+    "[by hand": 'a person has to look at it; minutes or hours: an estimate for one place (the list "By hand" estimates all places that one decision settles)',
     "(inferred)": "concluded from a source that does not say it itself",
     "(unknown)": "no source says it",
 }
@@ -93,12 +97,8 @@ def legend(made: Assessment) -> tuple[str, ...]:
 def when(found: Work) -> str:
     """Until when a piece of work has to be done."""
     if found.required:
-        return "before it trains on Gaudi"
-    return (
-        "only if an option, a name or another program selects it"
-        if found.chosen
-        else "not needed to start training"
-    )
+        return _NEEDED
+    return CHOSEN if found.chosen else "not needed to start training"
 
 
 def work(found: Work) -> tuple[str, str, str]:
@@ -113,7 +113,7 @@ def work(found: Work) -> tuple[str, str, str]:
         where += f" and {count(len(found.places) - 1, 'more place')}"
         where += f" ({count(files, 'file')})" if files > 1 else ""
     if found.aside:
-        where += " (outside the training code)"
+        where += f" ({ASIDE})"
     return takes, f"{found.code} {found.message}", where
 
 

@@ -225,10 +225,10 @@ def test_where_a_piece_of_work_is(aside: bool, function: str, places: tuple[str,
     _, what, where = words.work(msgspec.structs.replace(work, places=places, function=function, aside=aside))  # fmt: skip
     rest = {1: "", 2: " and 1 more place", 3: " and 2 more places"}[len(places)]
     files = " (2 files)" if "b.py:2" in places else ""
-    assert where == f"a.py:1{' in f' if function else ''}{rest}{files}{' (outside the training code)' if aside else ''}"  # fmt: skip
+    assert where == f"a.py:1{' in f' if function else ''}{rest}{files}{' (in what no training program imports or calls)' if aside else ''}"  # fmt: skip
     assert what == "HPU515 m"
     found = msgspec.structs.replace(work, required=False, chosen=True)
-    assert [words.when(one) for one in (found, msgspec.structs.replace(found, chosen=False), msgspec.structs.replace(found, required=True))] == ["only if an option, a name or another program selects it", "not needed to start training", "before it trains on Gaudi"]  # fmt: skip
+    assert [words.when(one) for one in (found, msgspec.structs.replace(found, chosen=False), msgspec.structs.replace(found, required=True))] == ["needed only with options, models or scripts other than the defaults", "not needed to start training", "before it trains on Gaudi"]  # fmt: skip
 
 
 @pytest.mark.parametrize("style", ["agnostic", "native"])
@@ -253,7 +253,7 @@ def test_a_long_message_is_cut_and_keeps_its_end(length: int) -> None:
     ("messages", "also"),
     [(["`a` x"], ""), (["`a` x", "`a` x"], ""), (["`a` x", "`b` x"], "(the same for `b`) "), (["`a` x", "`b` x", "`c` x"], "(the same for `b` and `c`) "),
      (["`a`", "`b`", "`c`", "`d`"], "(the same for `b`, `c` and `d`) "), (["`a`", "`b`", "`c`", "`d`", "`e`"], "(the same for `b`, `c`, `d` and 1 more) "),
-     (["`a` `b`", "`a` `c`"], "(the same for `c`) "), (["`a`", f"`{'b' * 60}`"], f"(the same for `{'b' * 49}…`) ")],
+     (["`a` `b`", "`a` `c`"], "(the same for `c`) "), (["`a` `b` `x`", "`c` `d` `x`"], "(the same for `c` with `d`) "), (["`'a'` `b`", "`\"a\"` `b`"], ""), (["`a`", f"`{'b' * 60}`"], f"(the same for `{'b' * 49}…`) ")],
 )  # fmt: skip
 def test_for_what_else_the_same_is_said(messages: list[str], also: str) -> None:
     assert text._also(messages) == also

@@ -150,7 +150,7 @@ def test_what_no_run_comes_to_by_itself_is_no_stop(more: dict[str, object], verd
     stops = at(3, "`load`: stops", "HPU512", **{"severity": "error", "effect": None} | more)  # type: ignore[arg-type]
     made = assess(report(python(stops), unused=frozenset({"loss.py:unused"}))).summary
     assert (made.verdict, [work.chosen for work in made.work]) == (verdict, [bool(more)])
-    assert ("if an option, a name or another program selects it: 1 piece of work by hand (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
+    assert ("Needed only with options, models or scripts other than the defaults: 1 piece of work by hand (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
 
 
 @pytest.mark.parametrize("reached", [True, False])
@@ -244,7 +244,7 @@ def test_what_could_not_be_read_outside_of_training_is_named_last() -> None:
     broken = FileResult("docs/a.py", "failed", "not Python", (), b"(")
     made = assess(report(python(at(5, "`x`: slow")), broken)).summary
     assert made.verdict == "ready"
-    assert made.sentence.endswith("1 file outside the training code could not be read or rewritten in full.")  # fmt: skip
+    assert made.sentence.endswith("1 file that no training program imports could not be read or rewritten in full.")  # fmt: skip
 
 
 def test_what_could_not_be_read_is_named_where_there_is_work_anyway() -> None:
@@ -328,7 +328,7 @@ def test_kernels_that_the_project_can_do_without_do_not_block_it(
     [
         (9, "", "Work for the package `core_zq` (9 files) is not counted: it has not been assessed"),
         (9, "unknown", "Work for the package `core_zq` (9 files) is not counted: no source shows whether it works"),
-        (1, "", "1 imported dependency is not assessed: `core_zq` (1 file)."),
+        (1, "", "1 dependency that the program imports is not assessed: `core_zq` (1 file)."),
         (1, "unknown", "No source shows whether `core_zq` (1 file) works on Gaudi."),
         (9, "native", ""),
     ],
@@ -403,7 +403,7 @@ def test_a_file_of_a_test_that_cannot_be_read_leaves_the_verdict() -> None:
     broken = FileResult("tests/data/bad.py", "failed", "does not parse")
     summary = assess(report(python(), broken)).summary
     assert summary.verdict == "nothing to do"
-    assert "1 file outside the training code could not be read" in summary.sentence
+    assert "1 file that no training program imports could not be read" in summary.sentence
     broken = FileResult("data/bad.py", "failed", "does not parse")
     assert assess(report(python(), broken)).summary.verdict == "incomplete"
 
@@ -468,9 +468,9 @@ def test_a_finding_takes_what_its_piece_takes(where: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("messages", "also"),
     [
-        (["`a.device` is CUDA; use `hpu:0`", "`b.device` is CUDA; use `hpu`"], "`b.device`"),
+        (["`a.device` is CUDA; use `hpu:0`", "`b.device` is CUDA; use `hpu`"], "`b.device` with `hpu`"),
         (["`a.device` is CUDA; use `hpu:0`", "`a.device` is CUDA; use `hpu`"], "`hpu`"),
-        (["`a` is CUDA; use `hpu`", "`a` is CUDA; use `hpu:1`", "`b` is CUDA; use `hpu:1`"], "`b`"),
+        (["`a` is CUDA; use `hpu`", "`a` is CUDA; use `hpu:1`", "`b` is CUDA; use `hpu:1`"], "`a` with `hpu:1` and `b` with `hpu:1`"),
         (["`a` is CUDA; use `hpu`", "`b` is CUDA; use `hpu`", "`c` is CUDA; use `hpu`"], "`b` and `c`"),
         (["`a` is CUDA; use `hpu`", "`a` is CUDA; use `hpu`"], ""),
     ],
@@ -504,3 +504,28 @@ def test_kernels_with_plain_code_beside_them_are_hours(name: str) -> None:
     without, beside = of("x = load()\n"), of(f"x = load()\n\ndef {name}(x):\n    pass\n")
     assert without.least >= 8 * 60 > beside.most
     assert f"`load`: builds (`{name}` in " in beside.message
+
+
+@pytest.mark.parametrize("status", ["", "unsupported", "partial", "emulated"])
+@pytest.mark.parametrize("effect", ["speed", "numbers"])
+@pytest.mark.parametrize("severity", ["warning", "error"])
+def test_what_does_not_work_is_not_said_to_run_slower(
+    status: str, effect: str, severity: str
+) -> None:
+    found = at(1, "`f`: m", "HPU602", severity=severity, effect=effect, row="f")
+    (item,) = assess(report(python(found), rows={"f": Basis(status, "")})).items
+    runs = "other" if status == "unsupported" and effect == "speed" else effect
+    assert item.trouble == ("stops" if severity == "error" else runs)
+
+
+@pytest.mark.parametrize(("more", "around", "later"), [
+    ({}, (), ""), ({"unchosen": True}, (), ", needed only with options, models or scripts other than the defaults"), ({}, ("loss.py",), ", in what no training program imports or calls"),
+])  # fmt: skip
+def test_the_heading_of_what_stops_says_what_the_list_by_hand_says(
+    more: dict[str, object], around: tuple[str, ...], later: str
+) -> None:
+    found = at(3, "`load`: stops", "HPU512", **{"severity": "error", "effect": None} | more)  # type: ignore[arg-type]
+    text = render_text(msgspec.structs.replace(report(python(found)), around=frozenset(around)))
+    assert f"Stops on Gaudi{later}: 1" in text.splitlines()
+    if later and not around:
+        assert f"  {later[2:]}:" in text.splitlines()

@@ -1,0 +1,66 @@
+"""What a message advises fits the line that it is about: the name, the place, the file and the target."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.matrix import load
+from hpushim.model import Target
+
+
+def said(text: str, code: str, kind: str = "python", name: str = "ops.py", stack: str = "1.24") -> list[tuple[str, str]]:  # fmt: skip
+    """Message and severity of the findings of a code."""
+    done = settle(text, kind, name, Context(Target(stack=stack), load()))  # type: ignore[arg-type]
+    return [(each.message, each.severity) for each in done.findings if each.code == code]
+
+
+@pytest.mark.parametrize("form", ["gen = torch.Generator(device)", "gen = torch.Generator(device=device)", "gen = torch.Generator(model.device)"])  # fmt: skip
+@pytest.mark.parametrize(("stack", "words", "level"), [("1.19", "is rejected by", "warning"), ("1.20", "may be rejected by", "warning"), ("1.24", "works in", "note")])  # fmt: skip
+def test_a_generator_is_told_for_the_target(form: str, stack: str, words: str, level: str) -> None:
+    ((message, severity),) = said(f"import torch\n\n\ndef f(model, device):\n    {form}\n    return gen\n", "HPU409", stack=stack)  # fmt: skip
+    assert f"{words} this Gaudi release" in message and severity == level
+
+
+@pytest.mark.parametrize(("form", "value"), [("{}()", False), ("if {}():\n        pass", True), ("left = {}()", True), ("print({}())", True)])  # fmt: skip
+@pytest.mark.parametrize("name", ["torch.get_device_module(device).ipc_collect", "getattr(torch, device.type).empty_cache"])  # fmt: skip
+def test_a_missing_function_is_advised_on_by_its_place(form: str, value: bool, name: str) -> None:
+    ((message, _),) = said(f"import torch\n\n\ndef f(device):\n    {form.format(name)}\n", "HPU421")
+    assert ("use a value for Gaudi instead" in message) is value
+    assert ("call it only where" in message) is not value and "remove the call" not in message
+
+
+@pytest.mark.parametrize(("code", "name", "told", "other"), [
+    ("HPU718", "apex_C.unflatten", "._unflatten_dense_tensors", "._flatten_dense_tensors"), ("HPU718", "apex_C.flatten", "._flatten_dense_tensors", "._unflatten_dense_tensors"),
+    ("HPU718", "apex.normalization.FusedLayerNorm", "torch.nn.LayerNorm", "memory_efficient"), ("HPU718", "apex.normalization.MixedFusedLayerNorm", "dtype of its parameters", "memory_efficient"),
+    ("HPU212", "apex.amp.master_params", "param_groups", "remove the call"), ("HPU212", "apex.amp._amp_state.loss_scalers", "loss scalers", "remove the call"),
+    ("HPU118", "torch.nn.AdaptiveMaxPool2d", "no Gaudi kernel", "gather"), ("HPU118", "torch.nn.MaxUnpool2d", "a gather", "max_unpool"),
+    ("HPU118", "torch.lgamma", "The gradient", "cdist"), ("HPU118", "torch.cdist", "25 rows", "torch.cdist with"),
+])  # fmt: skip
+@pytest.mark.parametrize("form", ["y = {}(x)", "if {}(x):\n        pass"])
+def test_a_row_speaks_of_its_name_alone(
+    code: str, name: str, told: str, other: str, form: str
+) -> None:
+    found = said(f"import torch\nimport {name.partition('.')[0]}\nimport apex.amp, apex.normalization\nd = torch.device('cuda')\n\n\ndef f(x):\n    {form.format(name)}\n", code)  # fmt: skip
+    (message,) = [message for message, _ in found if name in message.split(":")[0]]
+    assert told in message and other not in message
+
+
+@pytest.mark.parametrize(("kind", "name", "form"), [("requirements", "requirements.txt", "{}\n"), ("yaml", "environment.yml", "dependencies:\n  - pip:\n    - {}\n")])  # fmt: skip
+@pytest.mark.parametrize(("package", "end"), [("apex==0.1", "; take it out of the requirements for Gaudi"), ("diffusers>=0.25", "; the requirement can stay")])  # fmt: skip
+def test_a_requirement_is_told_what_to_do(kind: str, name: str, form: str, package: str, end: str) -> None:  # fmt: skip
+    ((message, _),) = said(form.format(package), "HPU815", kind, name)
+    assert message.endswith(end)
+
+
+@pytest.mark.parametrize(("line", "end"), [("pytorch=1.1.0", "without a version too"), ("pytorch==1.1.0", "without a version too"), ("torchvision=0.3.0=py37", "without a version too"), ("torchvision==0.3.0", "remove the version")])  # fmt: skip
+def test_conda_takes_its_own_torch(line: str, end: str) -> None:
+    ((message, _),) = said(f"dependencies:\n  - {line}\n", "HPU817", "yaml", "environment.yml")
+    assert message.endswith(end)
+
+
+@pytest.mark.parametrize(("use", "told"), [("saved._metadata = meta", False), ("print(saved.lr)", True)])  # fmt: skip
+def test_setting_an_attribute_shows_no_class(use: str, told: bool) -> None:
+    text = f"import torch\n\n\ndef f(path, meta):\n    saved = torch.load(path, map_location='cpu')\n    {use}\n    return saved\n"
+    assert bool(said(text, "HPU615")) is told
