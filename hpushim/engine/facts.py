@@ -142,7 +142,7 @@ class Facts:
 
     def _installs(self) -> dict[str, frozenset[str]]:
         """For each pin the files of the installs that read it: those in the folder of the file that has it, what their code imports, and the
-        other files that say versions for any of that code.
+        other files that say versions for such code alone.
 
         A folder without code is about the one around it.
         """
@@ -162,7 +162,7 @@ class Facts:
         for path, pinned in asking:
             run = below.get(_with_code(PurePath(path), below), frozenset())
             run |= self._links.needs(run)
-            files = run.union(*(paths for folder, paths in others.items() if run & below.get(folder, frozenset())), [path])  # fmt: skip
+            files = run.union(*(paths for folder, paths in others.items() if run >= below.get(folder, run)), [path])  # fmt: skip
             for name, versions in pinned:
                 found[f"{name}{versions}"] = found.get(f"{name}{versions}", frozenset()) | files
         return found

@@ -1107,6 +1107,7 @@ INSTALLS: dict[str, tuple[dict[str, str], dict[str, bool]]] = {
     "the folder around": ({"requirements.txt": "torch==1.9.1\n", "a/train.py": CHOOSES, "a/requirements.txt": "torch>=1.9\n"}, {"a/train.py": True, "a/requirements.txt": True}),
     "a folder without code": ({"env/requirements.txt": "torch==1.9.1\n", "requirements.txt": "torch>=1.9\n", "train.py": CHOOSES}, {"train.py": True, "requirements.txt": True}),
     "code that imports": ({"scripts/environment.yml": "dependencies:\n  - pytorch=1.9\n", "scripts/run.py": f"import own.net\n{CHOOSES}", "own/__init__.py": "", "own/net.py": CHOOSES, "pyproject.toml": '[project]\ndependencies = ["torch>=1.9"]\n'}, {"own/net.py": True, "scripts/run.py": True, "pyproject.toml": True}),
+    "code that imports a part": ({"scripts/environment.yml": "dependencies:\n  - pytorch=1.9\n", "scripts/run.py": f"import own.net\n{CHOOSES}", "own/__init__.py": "", "own/net.py": CHOOSES, "own/cli.py": CHOOSES, "pyproject.toml": '[project]\ndependencies = ["torch>=1.9"]\n'}, {"own/net.py": True, "own/cli.py": False, "pyproject.toml": False}),
     "code that does not": ({"scripts/environment.yml": "dependencies:\n  - pytorch=1.9\n", "scripts/run.py": CHOOSES, "own/__init__.py": "", "own/net.py": CHOOSES, "pyproject.toml": '[project]\ndependencies = ["torch>=1.9"]\n'}, {"own/net.py": False, "scripts/run.py": True}),
 }  # fmt: skip
 
