@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 
 from hpushim.engine.rules.wants import TRAINS, ProjectFact
 from hpushim.patterns import lazily
@@ -59,6 +59,8 @@ _TAKEN_AS = lazily(rb"\b(\w+)(?:[ \t]+as[ \t]+(\w+))?")
 #: The same, in the loop around it, in each iteration.
 LOOP = "**"
 _LOOP = lazily(rb"\n([ \t]*)(?:for|while)\b")
+#: What is behind the name of a class for what its ``forward`` calls each time, with the methods that this calls.
+FORWARD = "()"
 #: What runs once in so many steps.
 _SELDOM = lazily(
     rb"\n([ \t]*)if\b[^\n]*[\w)\]][ \t]*%[ \t]*[\w(][^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
@@ -69,13 +71,14 @@ _MAKES = (b"__init__", b"__post_init__")
 
 def _step_calls(data: bytes) -> Iterable[bytes]:
     """``Net>loss`` for a method of ``Net`` that calls a function of the project, ``loss>spectrum`` for a function that does, and
-    ``*>loss`` where a backward pass runs beside or in what calls it, ``**>loss`` where that is in each iteration. What makes an object
-    runs once.
+    ``*>loss`` where a backward pass runs beside or in what calls it, ``**>loss`` where that is in each iteration, ``Net()>loss`` where
+    a forward pass does. What makes an object runs once.
     """
     if b"torch" not in data:
         return set()
     taken = [each for line in _TAKEN_FROM.findall(data) for each in _TAKEN_AS.findall(line)]
     names = {alias or name: name for name, alias in taken}
+    star = any(line.strip() == b"*" for line in _TAKEN_FROM.findall(data))
     modules = {*names} | {alias or name for name, alias in _MODULE.findall(data)}
     blocks = [(found[2], found[0]) for found in BLOCK.finditer(data)]
     names |= {name: name for name, _ in blocks}
@@ -86,21 +89,32 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
         steps = {name for name in calls if _BACKWARD.search(bodies[name])}
         while more := {called for name in steps for _, called in calls[name]} & calls.keys() - steps:  # fmt: skip
             steps |= more
-        looped: set[tuple[bytes, bytes]] = set()
-        new = [name for name in calls if _BACKWARD.search(bodies[name])]
-        inner = {name: _repeated(bodies[name]) for name in new}
-        for name in new:  # grows
-            made = {call.rpartition(b".")[::2] for call in _CALL.findall(inner.get(name, _SELDOM.sub(b"\n", bodies[name])))}  # fmt: skip
-            new += {called for before, called in made if before in (b"", b"self")} & calls.keys() - {*new}  # fmt: skip
-            looped |= made
-        for front, made in [*((STEP.encode() if name in steps else owner, calls[name]) for name in calls), (LOOP.encode(), looped)]:  # fmt: skip
+        passes = [name for name in calls if _BACKWARD.search(bodies[name])]
+        reached = [(STEP.encode() if name in steps else owner, calls[name]) for name in calls]
+        if passes:
+            reached.append((LOOP.encode(), _called_by(passes, bodies, calls.keys(), {name: _repeated(bodies[name]) for name in passes})))  # fmt: skip
+        if b"forward" in calls:
+            reached.append((owner + FORWARD.encode(), _called_by([b"forward"], bodies, calls.keys(), {})))  # fmt: skip
+        for front, made in reached:
             if front and not owner.lower().startswith(b"test"):
                 known |= {
                     front + b">" + names.get(called, called)
                     for before, called in made
-                    if (before.rpartition(b".")[2] in modules if before else called in names)
+                    if (
+                        before.rpartition(b".")[2] in modules if before else star or called in names
+                    )
                 }
     return known
+
+
+def _called_by(new: list[bytes], bodies: Mapping[bytes, bytes], methods: Set[bytes], inner: Mapping[bytes, bytes]) -> set[tuple[bytes, bytes]]:  # fmt: skip
+    """What some methods of a definition call each time, and the methods that they call; of ``inner`` another text is read."""
+    found: set[tuple[bytes, bytes]] = set()
+    for name in (new := [*new]):  # grows
+        made = {call.rpartition(b".")[::2] for call in _CALL.findall(inner.get(name, _SELDOM.sub(b"\n", bodies[name])))}  # fmt: skip
+        new += {called for before, called in made if before in (b"", b"self")} & methods - {*new}
+        found |= made
+    return found
 
 
 def _repeated(body: bytes) -> bytes:

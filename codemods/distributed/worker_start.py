@@ -6,9 +6,9 @@ import ast
 
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
-from ..analysis.entry import is_entry
 from ..analysis.names import called
-from ..analysis.placement import is_on_device
+from ..analysis.placement import trains_on_device
+from ..analysis.project_facts import DEVICE_CHOSEN
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 
@@ -19,10 +19,12 @@ _SAID = ("set_start_method", "multiprocessing_context", "get_context")
 
 
 class WorkerStart(Rule):
-    """``DataLoader(data, num_workers=4)`` in a program."""
+    """``DataLoader(data, num_workers=4)`` in what a program loads that uses a device."""
 
     HPU325 = Code("worker-start-method", severity="note")
-    also = Wants(names=(_LOADER,), required=("cuda", "hpu", "device"))
+    wants = Wants(
+        names=(_LOADER,), required=("num_workers",), project=_SAID, facts=(DEVICE_CHOSEN,)
+    )
 
     def __init__(self) -> None:
         self._told = False
@@ -37,9 +39,9 @@ class WorkerStart(Rule):
             return
         if workers is not None and module.constant(workers) == 0:
             return
-        if any(module.holds(said) for said in _SAID):
+        if any(module.holds(said) or said in (module.project.mentions or ()) for said in _SAID):
             return
-        if not is_entry(module) or not module.view(is_on_device):
+        if not trains_on_device(module, engine=True):
             return
         self._told = True
         answer = ask(module, _ROW)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Replace, Rewrite
@@ -10,18 +12,20 @@ from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
+from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
 from ..values.tensors import (
     becomes_tensor,
+    is_read_off,
     is_tensor,
     lies_on_host,
     may_be_on_device,
     proven,
 )
-from ..values.training import runs_once
+from ..values.training import runs_in_step, runs_once
 
 if TYPE_CHECKING:
     import libcst as cst  # loaded where something is written, which `check` never does
@@ -40,6 +44,9 @@ _METHODS = {
 #: Those that other code has as well.
 _OFTEN = ("topk", "unique", "unique_consecutive", "nonzero")
 _NUMBERS = (int, float)
+#: A slice with a bound that is no number; functions whose arguments are sizes.
+_BOUND = re.compile(rb"\[[^\n\"'{}]*(?::[ \t]*-?[A-Za-z_(]|[\w)\]][ \t]*:[ \t]*[\],])")
+_MAKES = ("arange", "zeros", "ones", "full", "empty")
 
 
 class DataShape(Rule):
@@ -47,11 +54,16 @@ class DataShape(Rule):
 
     HPU515 = Code("size-from-data", fix=("safe", "manual"), effect="speed")
     wants = Wants(
-        calls=tuple(method for method in _METHODS if method not in _OFTEN),
-        texts=("mask]",),
+        calls=(*(method for method in _METHODS if method not in _OFTEN), "arange"),
+        texts=("mask]", "]]", ":int("),
         required=("cuda", "hpu", "device", "nn.Module"),
     )
-    also = Wants(names=("torch.where",), calls=_OFTEN, texts=("]",))
+    also = Wants(
+        names=("torch.where",),
+        calls=_OFTEN,
+        texts=("]", *(f"torch.{name}(" for name in _MAKES)),
+        facts=(STEP_CALLS,),
+    )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """``torch.where`` with a condition alone."""
@@ -72,7 +84,8 @@ class DataShape(Rule):
         if node.func.attr == "topk":
             yield from self._topk(module, node, node.func)
         elif (
-            module.qualified(node.func) is None
+            node.func.attr in _METHODS
+            and module.qualified(node.func) is None
             and (
                 is_tensor(module, node.func.value)
                 or (may_be_on_device(module, node) and becomes_tensor(module, node))
@@ -86,6 +99,14 @@ class DataShape(Rule):
             )
 
     def on_module(self, module: Module) -> Yield:
+        for node, size in _sized(module):
+            shown = module.source(size)
+            yield self._told(
+                module,
+                node,
+                f"`{shown}`, a size in `{_shown(module, node)}`, is a value of the data",
+                _COUNT,
+            )
         told: set[tuple[ast.stmt, str]] = set()
         writes_first = sorted(module.view(masked), key=lambda f: isinstance(f.node.ctx, ast.Load))
         for found in writes_first:
@@ -127,6 +148,53 @@ class DataShape(Rule):
     ) -> Found:
         answer = ask(module, row)
         return self.finding(node, f"{what}. {sentence(answer.note)}", row=answer.row, fix=fix)
+
+
+def _sized(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a step cuts or makes in a size that a tensor's value says: ``x[:, : lengths[i]]``, ``torch.arange(n.item())``; one in a statement."""
+    told: set[ast.stmt] = set()
+    parts: list[ast.expr] = []
+    if module.holds("torch"):
+        for unit in module.index.holding(_BOUND):
+            parts += [part for part in module.index.within(unit) if isinstance(part, ast.Subscript)]
+        for name in _MAKES:
+            parts += [call for call in module.index.calls(name) if module.qualified(call.func) == f"torch.{name}"]  # fmt: skip
+    for part in parts:
+        sizes = [size for size in _sizes(module, part) if not _is_plain(module, size)]
+        if not sizes or module.statement(part) in told or not runs_in_step(module, part):
+            continue
+        size = next((size for size in sizes if is_read_off(module, size)), None)
+        if size is not None and (not isinstance(part, ast.Subscript) or is_tensor(module, part.value)):  # fmt: skip
+            told.add(module.statement(part))
+            yield part, size
+
+
+def _is_plain(module: Module, size: ast.expr) -> bool:
+    """Is a size a setting, a number of its own, or a parameter, which may be any: ``self.width``, ``steps + 1``, ``shape[0]``?"""
+    match size:
+        case ast.Name():
+            return all(bound.kind == "param" for bound in module.bindings(size))
+        case ast.BinOp(left=left, right=right):
+            return _is_plain(module, left) and _is_plain(module, right)
+        case ast.Subscript(slice=index):
+            return isinstance(index, (ast.Constant, ast.UnaryOp))
+    return isinstance(size, (ast.Constant, ast.Attribute, ast.UnaryOp))
+
+
+def _sizes(module: Module, part: ast.expr) -> Iterator[ast.expr]:
+    """What says how long a slice is, or a new tensor. ``x[i : i + n]`` is as long as ``n``."""
+    if isinstance(part, ast.Subscript):
+        index = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+        for each in index:
+            if isinstance(each, ast.Slice) and each.step is None:
+                upper, lower = each.upper, each.lower
+                if lower is not None and isinstance(upper, ast.BinOp) and module.source(upper.left) == module.source(lower):  # fmt: skip
+                    upper, lower = upper.right, None
+                yield from (end for end in (upper, lower) if end is not None)
+    elif isinstance(part, ast.Call):
+        given = part.args[:1] if word(part.func) == "full" else part.args
+        for each in given:
+            yield from each.elts if isinstance(each, (ast.Tuple, ast.List)) else [each]
 
 
 def _shown(module: Module, node: ast.AST) -> str:

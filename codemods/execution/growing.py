@@ -29,7 +29,8 @@ class GrowingTensor(Rule):
 
     HPU524 = Code("growing-tensor", effort="hours", effect="speed")
     HPU527 = Code("generation-loop", effort="hours", effect="speed")
-    also = Wants(names=_JOINS, calls=("generate",), required=("cuda", "hpu", "device"))
+    wants = Wants(names=_JOINS, required=("device",))
+    also = Wants(calls=("generate",), required=("cuda", "hpu"))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = module.parent(node)

@@ -10,24 +10,24 @@ from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import foreign, word
-from ..analysis.placement import DEVICES, is_on_device, reaches_a_device
+from ..analysis.placement import DEVICES, reaches_a_device
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..values.tensors import (
     is_count,
     is_other,
     is_tensor,
+    lies_on_host,
     makes_on_host,
+    may_be_on_device,
     proven,
     stays_on_host,
 )
 from ..values.training import (
     in_every_step,
     in_forward,
-    is_called_in_step,
-    is_switched_off,
     over_parameters,
-    own_method,
+    runs_in_step,
     step_regions,
 )
 
@@ -58,7 +58,11 @@ class StepRead(Rule):
 
     HPU513 = Code("read-in-training-loop", severity="note", effect="speed")
     wants = Wants(calls=("item",), required=_SHOWN, project=DEVICES, facts=(STEP_CALLS,))
-    also = Wants(calls=(*_METHODS, *_NUMBERS, *_SIZED), words=("backward", "manual_backward"))
+    also = Wants(
+        calls=(*_METHODS, *_NUMBERS, *_SIZED),
+        words=("backward", "manual_backward"),
+        texts=("if ", "while "),
+    )
 
     def __init__(self) -> None:
         self._reads: dict[ast.stmt, tuple[ast.expr, str]] = {}
@@ -107,7 +111,7 @@ def _as_number(module: Module, node: ast.Call) -> bool:
     return (
         not isinstance(given, ast.Constant)
         and module.holds("torch")
-        and _is_in_step(module, node)
+        and runs_in_step(module, node)
         and is_tensor(module, given)
         and not stays_on_host(module, given)
     )
@@ -127,7 +131,7 @@ def _spread(module: Module, node: ast.Call) -> bool:
     """``x.permute(*order)`` in a step, where the order is a tensor: each of its elements is read."""
     given = [arg.value for arg in node.args if isinstance(arg, ast.Starred)]
     return word(node.func) in _SIZED and any(
-        is_tensor(module, each) and not stays_on_host(module, each) and _is_in_step(module, node)
+        is_tensor(module, each) and not stays_on_host(module, each) and runs_in_step(module, node)
         for each in given
     )
 
@@ -150,60 +154,12 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
     if (
         foreign(module, func)
         or makes_on_host(module, value)
-        or not (of_gradients or _is_in_step(module, func))
+        or not (of_gradients or runs_in_step(module, func))
         or is_other(module, value)
         or stays_on_host(module, value)
     ):
         return False
     return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
-
-
-def _is_in_step(module: Module, node: ast.AST) -> bool:
-    """Does it run in each step: in the loop, in a forward pass, or in a function of the project that is called there?"""
-    return (
-        in_every_step(module, node)
-        or over_parameters(module, node)
-        or _in_pass(module, node)
-        or is_called_in_step(module, node)
-    )
-
-
-def _in_pass(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` run in each forward pass or step, also in a method that is called there, and those that this one calls?"""
-    if in_forward(module, node):
-        return True
-    function = module.function(node)
-    return (
-        function is not None
-        and isinstance(module.parent(function), ast.ClassDef)
-        and function in module.view(_helpers)
-        and not is_switched_off(module, node)
-    )
-
-
-def _helpers(module: Module) -> set[ast.AST]:
-    """The methods that the ``forward`` of a torch module or a step calls, or methods called there."""
-    found: set[ast.AST] = set()
-    whole = module.index.statements(ast.FunctionDef)
-    regions = module.view(step_regions)
-    new: list[ast.AST] = [*(f for f in whole if in_forward(module, f.body[0])), *regions]
-    while new:
-        around = new.pop()
-        reached = [
-            method
-            for part in walk(around)
-            if isinstance(part, ast.Call)
-            and (method := own_method(module, part.func)) is not None
-            and method not in found
-            and (
-                in_every_step(module, part)
-                if around in regions
-                else not is_switched_off(module, part)
-            )
-        ]
-        found.update(reached)
-        new += reached
-    return found
 
 
 def _is_of_parameters(node: ast.expr) -> bool:
@@ -214,11 +170,19 @@ def _is_of_parameters(node: ast.expr) -> bool:
 def _questions(module: Module) -> Iterator[ast.expr]:
     """The conditions that request values of a tensor in every step."""
     kinds: tuple[type[ast.If | ast.While | ast.Assert], ...] = _TESTS
-    for kind in kinds:
+    for kind in kinds if module.holds("torch") else ():
         for statement in module.index.statements(kind):
-            calls = (part for part in _asked(statement.test) if isinstance(part, ast.Call))
+            parts = [*_asked(statement.test)]
+            parts += [each for part in parts if isinstance(part, ast.Name) and part is not statement.test for each in _unread(module, part)]  # fmt: skip
+            calls = (part for part in parts if isinstance(part, ast.Call))
             if any(word(c.func) in _ASKS and _asks_tensor(module, c) for c in calls):
                 yield statement.test
+
+
+def _unread(module: Module, name: ast.Name) -> list[ast.expr]:
+    """What a name is made of that is still on the device where a condition requests it: ``n = mask.sum().float()``."""
+    made = [[*_asked(value)] for value in module.values(name) if isinstance(value, ast.Call)]
+    return [part for chain in made for part in chain if not any(word(getattr(c, "func", c)) in _METHODS for c in chain)]  # fmt: skip
 
 
 def _asked(test: ast.expr) -> Iterator[ast.expr]:
@@ -245,11 +209,11 @@ def _asks_tensor(module: Module, node: ast.Call) -> bool:
     own = isinstance(node.func, ast.Attribute) if name is None else name.startswith("torch.")
     if not own or (
         not in_forward(module, node)
-        and (isinstance(module.statement(node), ast.Assert) or not _is_in_step(module, node))
+        and (isinstance(module.statement(node), ast.Assert) or not runs_in_step(module, node))
     ):
         return False
     if name is not None:
-        return module.view(is_on_device)
+        return may_be_on_device(module, node) and not any(lies_on_host(module, each) for each in node.args[:1])  # fmt: skip
     return isinstance(node.func, ast.Attribute) and is_tensor(module, node.func.value)
 
 

@@ -23,7 +23,8 @@ class NativePort(Rule):
     HPU012 = Code(
         "left-of-a-port", fix=("safe", "manual"), lower={"note": "torch needs it no more"}
     )
-    wants = Wants(words=(_PACKAGE,), strings=(_COMPILER,))
+    #: The device is a reason to read a file as CUDA is: what a rule says of the code it says before a port and after it.
+    wants = Wants(words=(_PACKAGE, "hpu", "hccl"), strings=(_COMPILER,))
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         if agnostic(module) and node.value == _COMPILER:

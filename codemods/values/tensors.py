@@ -233,10 +233,14 @@ class Kinds(Circular):
             return _NOTES[note]
         if note.endswith("nn.Module"):
             return Is.MODULE
-        likely = Is.LIKELY if not note and is_in_module(self._module, node) else NOTHING
+        sources = [*self._values.sources(At(node))]
+        made = getattr(function, "name", "") == "__init__" or any(edge.how == "default" and isinstance(edge.node, ast.Constant) and edge.node.value is not None for edge in sources)  # fmt: skip
+        likely = (
+            Is.LIKELY if not note and not made and is_in_module(self._module, node) else NOTHING
+        )
         if likely and _MASK_NAMES.fullmatch(node.arg):
             likely |= Is.LIKELY_MASK
-        known = any(edge.how != "default" for edge in self._values.sources(At(node)))
+        known = any(edge.how != "default" for edge in sources)
         return likely | (NOTHING if known else Is.UNSEEN)
 
     def _named(self, node: ast.expr) -> str:
@@ -725,3 +729,43 @@ def is_count(module: Module, node: ast.expr) -> bool:
     """Is the value surely a number, or sizes: ``len(xs)``, ``x.shape``, ``x.size(0) * 2``?"""
     kinds = module.view(Kinds)
     return kinds.is_surely(node, Is.NUMBER | Is.SIZE | Is.FIGURE) and not kinds.has(node, Is.PART)
+
+
+def is_read_off(module: Module, node: ast.expr | None, depth: int = 5) -> bool:
+    """Is a number worked out of what a tensor holds, or of the sizes of a batch's parts: ``lengths[i]``, ``int(n)``, ``mask.sum().item()``?
+
+    A parameter itself may be any number.
+    """
+    if node is None or depth == 0:
+        return False
+
+    def inner(one: ast.expr) -> bool:
+        return is_read_off(module, one, depth - 1)
+
+    match node:
+        case ast.Name():
+            return any(one is not node and inner(one) for one in module.values(node)) or (
+                module.view(Kinds).has(node, Is.TENSOR) and proven(module, node)
+            )
+        case ast.BinOp():
+            return inner(node.left) or inner(node.right)
+        case ast.Subscript() if not isinstance(node.slice, (ast.Slice, ast.Tuple, ast.Constant, ast.UnaryOp)):  # fmt: skip
+            return is_tensor(module, node) and not lies_on_host(module, node)
+        case ast.Call(func=ast.Name(id="int" | "min" | "max"), args=[*given]):
+            return any(inner(one) or is_tensor(module, one) or _is_of_parts(one) for one in given)
+        case ast.Call(func=ast.Attribute(attr="item") as func):
+            return not is_other(module, func.value) and not lies_on_host(module, func.value)
+        case ast.Call(func=ast.Attribute(attr="sum" | "max" | "min") as func, args=given, keywords=[]):  # fmt: skip
+            of_torch = module.qualified(func) is not None
+            one = given[0] if of_torch and given else func.value
+            return len(given) == of_torch and is_tensor(module, node) and not lies_on_host(module, one)  # fmt: skip
+    return False
+
+
+def _is_of_parts(node: ast.expr) -> bool:
+    """``len(x) for x in targets``: the sizes of the parts of what is given, other than those of the object itself."""
+    match node:
+        case ast.ListComp(elt=size, generators=[ast.comprehension(iter=ast.Name(), target=ast.Name(id=part))]) | ast.GeneratorExp(elt=size, generators=[ast.comprehension(iter=ast.Name(), target=ast.Name(id=part))]):  # fmt: skip
+            asked = any(word(each) in ("len", "shape", "size") for each in walk(size) if isinstance(each, (ast.Name, ast.Attribute)))  # fmt: skip
+            return asked and any(isinstance(each, ast.Name) and each.id == part for each in walk(size))  # fmt: skip
+    return False

@@ -21,7 +21,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
 from ..analysis.names import calls_like, word
 from ..analysis.project_facts import SCALERS
-from ..analysis.training_facts import LOOP, STEP, STEP_CALLS
+from ..analysis.training_facts import FORWARD, LOOP, STEP, STEP_CALLS
 
 # -- what a value is ------------------------------------------------------------------------
 
@@ -442,7 +442,7 @@ def serves_step(module: Module, node: ast.AST) -> bool:
 
 
 def is_called_in_step(module: Module, node: ast.AST) -> bool:
-    """Is ``node`` in a function at the top of its file, under no rare condition, that a step of the project calls in each iteration?"""
+    """Is ``node`` in a function at the top of its file, under no rare condition, that a step or a forward pass of the project calls each time?"""
     function: ast.AST | None = None
     for inside, above in module.upwards(node):
         if (
@@ -462,8 +462,9 @@ def is_called_in_step(module: Module, node: ast.AST) -> bool:
 
 
 def _called_in_steps(module: Module) -> set[str]:
-    """The functions of the project that are called in the loop around a backward pass, and those that these call."""
-    return _reached(module, [LOOP])
+    """The functions of the project that are called in the loop around a backward pass, or in the forward pass of a module, and those that these call."""
+    owners = {each.partition(">")[0] for each in said(module, STEP_CALLS)}
+    return _reached(module, [LOOP, *(owner for owner in owners if owner.endswith(FORWARD) and names_module(module, owner.removesuffix(FORWARD)))])  # fmt: skip
 
 
 def _of_steps(module: Module) -> set[str]:
@@ -484,6 +485,57 @@ def _reached(module: Module, new: list[str]) -> set[str]:
         more = {*calls.get(new.pop(), ())} - found
         found |= more
         new += more
+    return found
+
+
+def runs_in_step(module: Module, node: ast.AST) -> bool:
+    """Does it run in each step: in the loop, in a forward pass, or in a function of the project that is called there?
+
+    This is the one answer for what costs something in every step.
+    """
+    return (
+        in_every_step(module, node)
+        or over_parameters(module, node)
+        or _in_pass(module, node)
+        or is_called_in_step(module, node)
+    )
+
+
+def _in_pass(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` run in each forward pass or step, also in a method that is called there, and those that this one calls?"""
+    if in_forward(module, node):
+        return True
+    function = module.function(node)
+    return (
+        function is not None
+        and isinstance(module.parent(function), ast.ClassDef)
+        and function in module.view(_helpers)
+        and not is_switched_off(module, node)
+    )
+
+
+def _helpers(module: Module) -> set[ast.AST]:
+    """The methods that the ``forward`` of a torch module or a step calls, or methods called there."""
+    found: set[ast.AST] = set()
+    whole = module.index.statements(ast.FunctionDef)
+    regions = module.view(step_regions)
+    new: list[ast.AST] = [*(f for f in whole if in_forward(module, f.body[0])), *regions]
+    while new:
+        around = new.pop()
+        reached = [
+            method
+            for part in walk(around)
+            if isinstance(part, ast.Call)
+            and (method := own_method(module, part.func)) is not None
+            and method not in found
+            and (
+                in_every_step(module, part)
+                if around in regions
+                else not is_switched_off(module, part)
+            )
+        ]
+        found.update(reached)
+        new += reached
     return found
 
 

@@ -79,6 +79,7 @@ class Facts:
         options: Iterable[bytes] = ()
         collected: dict[str, tuple[bytes, ...]] = {}
         code = b"\n" + data if file.kind in ("python", "notebook") else data
+        code = code.replace(b"\r\n", b"\n")  # what is found by lines is found whatever ends them
         for fact in _wanted():
             asked = file.kind in fact.kinds and (fact.of is None or fact.of(file.shown))
             if asked and (found := set(fact.find(code))):

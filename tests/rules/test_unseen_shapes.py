@@ -1,0 +1,107 @@
+"""Sizes and conditions that tensors decide in what a step runs, and what is said of a file before and after its port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from crossed import crossed
+from test_called_in_steps import HEAD, codes, reported
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import examine, settle
+from hpushim.matrix import load
+from hpushim.model import Target
+
+#: What is cut or made, and whether a tensor's value says its size.
+SIZES = {
+    "y = x[b : b + 1, :, : lens[b]].clone()": True,
+    "x[b, : lens[b]] = 0.0": True,
+    "y = [x[i][: int(n)] for i, n in enumerate(lens)]": True,
+    "y = torch.arange(1, lens[b] + 1)": True,
+    "n = lens.max()\n    y = x[:, :n]": True,
+    "n = torch.max(lens).item()\n    y = torch.zeros(3, n)": True,
+    "n = max(len(t) for t in lens)\n    y = torch.zeros(3, n, 6)": True,
+    "n = (x > 0).sum()\n    y = x[n:]": True,
+    "y = x[b : b + 1, :, : lens.shape[0]]": False,
+    "y = x[:, :width]": False,
+    "n = x.size(1) // 2\n    y = x[:, :n]": False,
+    "y = torch.zeros(3, len(lens))": False,
+    "n = lens[b].item()\n    y = x[n : n + 8]": False,
+    "y = names[: lens[0]]": False,
+}
+#: Where ``cut`` of another file, or a method of that text, is called, and whether a step runs it.
+USERS = {
+    "class Net(nn.Module):\n    def forward(self, x, lens):\n        return cut(x, lens, 1, 3)\n": True,
+    "class Loss(nn.Module):\n    def forward(self, x, lens):\n        return self.part(x, lens)\n\n    def part(self, x, lens):\n        return cut(x, lens, 1, 3)\n": True,
+    "def step(x, lens):\n    y = cut(x, lens, 1, 3)\n    net(x.to(device)).sum().backward()\n": True,
+    "class Net(nn.Module):\n    def __init__(self, x, lens):\n        self.y = cut(x, lens, 1, 3)\n\n    def forward(self, x):\n        return x\n": False,
+    "class Net(nn.Module):\n    def forward(self, x):\n        return x\n\n    def export(self, x, lens):\n        return cut(x, lens, 1, 3)\n": False,
+    "def look(x, lens):\n    return cut(x, lens, 1, 3)\n": False,
+}
+TAKEN = ["from lib.parts import cut\n", "from lib.parts import *\n", "from lib.parts import other, cut\r\n"]  # fmt: skip
+
+
+def as_function(body: str) -> str:
+    return f"def cut(x: torch.Tensor, lens: torch.Tensor, b, width, names=()):\n    {body}\n    return x\n"
+
+
+@pytest.mark.parametrize(("size", "user", "taken"), crossed(list(SIZES), list(USERS), TAKEN, rounds=4))  # fmt: skip
+def test_a_size_by_a_tensors_value(tmp_path: Path, size: str, user: str, taken: str) -> None:
+    text = taken.replace("\r", "") + HEAD + user
+    files = {"lib/parts.py": HEAD + as_function(size), "train.py": text + "\nfor x in data:\n    net(x.to(device)).sum().backward()\n"}  # fmt: skip
+    if "\r" in taken:
+        files = {name: text.replace("\n", "\r\n") for name, text in files.items()}
+    assert ("HPU515" in codes(reported(tmp_path, files), "lib/parts.py")) == (SIZES[size] and USERS[user])  # fmt: skip
+
+
+@pytest.mark.parametrize("size", list(SIZES))
+def test_a_size_in_a_criterion_that_names_no_device(tmp_path: Path, size: str) -> None:
+    text = "import torch\nfrom torch import nn\n\n\nclass Loss(nn.Module):\n    def forward(self, x, lens, b, width, names=()):\n        {0}\n        return torch.arange(3)[b], x.relu(), lens\n"  # fmt: skip
+    body = size.replace("\n    ", "\n        ").replace("x[b, : lens[b]] = 0.0", "x = x * 2\n        x[b, : lens[b]] = 0.0")  # fmt: skip
+    files = {"lib/loss.py": text.format(body), "train.py": "from lib.loss import Loss\n" + HEAD + "for x in data:\n    Loss()(net(x.to(device))).sum().backward()\n"}  # fmt: skip
+    assert ("HPU515" in codes(reported(tmp_path, files), "lib/loss.py")) == SIZES[size]
+
+
+CONDITIONS = {
+    "if torch.sum(x > 0) > 0:": True,
+    "if (x > 0).sum() > 0:": True,
+    "n = (x > 0).sum().float()\n    if n > 0:": True,
+    "n = torch.sum(x > 0)\n    if 0 < n and width:": True,
+    "assert not torch.isnan(x).any()\n    if width:": True,
+    "n = (x > 0).sum().item()\n    if width:": True,
+    "n = sum(names)\n    if n > 0:": False,
+    "if width > 3:": False,
+    "if x.shape[0] > 3:": False,
+    "n = int(width / 2)\n    if n > 0:": False,
+    "names = [int(x) for x in names.split(',')]\n    if width:": False,
+}
+
+
+@pytest.mark.parametrize(("test", "user"), crossed(list(CONDITIONS), list(USERS), rounds=6))
+def test_a_condition_on_a_tensor(tmp_path: Path, test: str, user: str) -> None:
+    body = as_function(f"{test}\n        x = x * 2")
+    files = {"lib/parts.py": HEAD + body, "train.py": TAKEN[0] + HEAD + user + "\nfor x in data:\n    net(x.to(device)).sum().backward()\n"}  # fmt: skip
+    told = CONDITIONS[test] and USERS[user] and not test.startswith("assert")
+    assert ("HPU513" in codes(reported(tmp_path, files), "lib/parts.py")) == told
+
+
+#: What a file moves with, and what is said of it that no rewrite changes.
+MOVES = ["net.cuda()", 'net.to("cuda")', 'net.to(torch.device("cuda"))', 'x = torch.ones(3, device="cuda")', 'dist.init_process_group("nccl")']  # fmt: skip
+SAID = {
+    "HPU513": "class Dice(nn.Module):\n    def forward(self, x, t):\n        return 1 - torch.sum(x * t).item()\n",
+    "HPU515": "class Cut(nn.Module):\n    def forward(self, x, y):\n        return x[x > y].mean()\n",
+    "HPU524": "def sample(x, device):\n    out = torch.zeros(1, device=device)\n    for _ in range(9):\n        out = torch.cat((out, net(out)), dim=-1)\n",
+    "HPU526": "loader = DataLoader(data, batch_size=4, shuffle=True)\nfor x in loader:\n    net(x.to(device))\n",
+    "HPU325": "loader = DataLoader(data, num_workers=4)\n",
+}
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy", "portable"])
+@pytest.mark.parametrize(("move", "code"), crossed(MOVES, list(SAID), rounds=5))
+def test_what_is_said_before_a_port_is_said_after_it(move: str, code: str, mode: str) -> None:
+    context = Context(Target(mode=mode), load())  # type: ignore[arg-type]
+    text = f"import torch\nimport torch.distributed as dist\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n\n\n{SAID[code]}\n\ndef start(net):\n    {move}\n"  # fmt: skip
+    before = {f.code for f in examine(text, "python", "a.py", context)}
+    after = {f.code for f in examine(settle(text, "python", "a.py", context).text, "python", "a.py", context)}  # fmt: skip
+    assert (code in before, code in after) == (True, True)
