@@ -49,6 +49,16 @@ def only_copied(module: Module, call: ast.Call) -> bool:
     return _goes_only(module, call, _is_copied, frozenset(["taken"]))
 
 
+def makes_tensor(module: Module, call: ast.Call) -> ast.Call | None:
+    """The ``torch.from_numpy`` that is given what is loaded, which then is an array: it lies on no device."""
+    values = module.view(Values)
+    for edge in values.reach(call, values.uses):
+        taker = edge.node if edge.how == "passed" else None
+        if isinstance(taker, ast.Call) and module.qualified(taker.func) == "torch.from_numpy":
+            return taker
+    return None
+
+
 def _goes_only(
     module: Module,
     node: ast.expr,

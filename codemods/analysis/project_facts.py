@@ -539,13 +539,50 @@ _ITEM = lazily(rb"[\"'](\w+)[\"']\s*:\s*([^,}\n]+)")
 _SETTINGS = lazily(rb"(?:self\.)?(?:args|opts?|cfg|config|hparams|hps)")
 
 
+_GIVEN = lazily(rb"\n[ \t]*(?:self\.)?(\w+)[ \t]*=(?!=)[ \t]*([^\n#]+?)[ \t]*(?=[\n#])")
+#: What numpy gives, unless it is turned into a number or a list of Python's at the end; what changes nothing of that.
+_OF_NUMPY = lazily(
+    rb"(?:np|numpy)\.(?:random\.RandomState|[a-z]\w*)\((?!.*\.(?:item|tolist)\(\)$).*|.*\.numpy\(\)"
+)
+_NO_OBJECT = lazily(
+    rb"(?:float\()?[\"']?-?(?:np\.|math\.)?(?:inf|[\d.e+]+)[\"']?\)?|None|[\w.]+\[[\"']\w+[\"']\]"
+)
+_SOME = lazily(rb"(?:(?:min|max)\()?((?:self\.)?\w+(?:,[ ]*(?:self\.)?\w+)*)\)?")
+
+
+def _of_numpy(data: bytes) -> set[bytes]:
+    """The names that a file gives values of numpy, by way of others too, and nothing else but numbers and what was loaded."""
+    if b"numpy" not in data:
+        return set()
+    given: dict[bytes, list[bytes]] = {}
+    for name, value in _GIVEN.findall(data):
+        given.setdefault(name, []).append(value)
+    found: set[bytes] = set()
+    while more := {name for name, values in given.items() if name not in found and _is_of_numpy(values, found)}:  # fmt: skip
+        found |= more
+    return found
+
+
+def _is_of_numpy(values: list[bytes], known: set[bytes]) -> bool:
+    def comes(value: bytes) -> bool:
+        some = _SOME.fullmatch(value)
+        names = {each.strip().removeprefix(b"self.") for each in some[1].split(b",")} if some else set()  # fmt: skip
+        return bool(_OF_NUMPY.fullmatch(value)) or not known.isdisjoint(names)
+
+    rest = [value for value in values if not comes(value)]
+    return len(rest) < len(values) and all(map(_NO_OBJECT.fullmatch, rest))
+
+
 def _objects_saved(data: bytes) -> Iterable[bytes]:
-    """``args:epoch`` for each key beside an object of settings in ``{"model": model.state_dict(), "args": args, "epoch": 3}``;
+    """``args:epoch`` for each key beside an object of settings, or a value of numpy, in ``{"model": model.state_dict(), "args": args, "epoch": 3}``;
     ``:model,epoch`` for the keys of a table without one.
     """
-    for table in _CHECKPOINT.findall(data) if b".state_dict()" in data else ():
+    tables = _CHECKPOINT.findall(data) if b".state_dict()" in data else []
+    arrays = _of_numpy(data) if tables else set()
+    for table in tables:
         entries = {key: value.strip() for key, value in _ITEM.findall(table)}
         held = [key for key, value in entries.items() if _SETTINGS.fullmatch(value) and re.search(rb"\b%s\.[A-Za-z]\w*(?![\w(])" % re.escape(value), data)]  # fmt: skip
+        held += [key for key, value in entries.items() if value.removeprefix(b"self.") in arrays or _OF_NUMPY.fullmatch(value)]  # fmt: skip
         yield from (key + b":" + other for key in held for other in entries)
         if not held:
             yield b":" + b",".join(entries)

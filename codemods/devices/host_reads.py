@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
+from hpushim.pycode.walk import walk
 
 from ..analysis.batches import loops
-from ..analysis.names import foreign, is_made_of_torch
+from ..analysis.kinds import is_in_module
+from ..analysis.names import foreign, is_made_of_torch, word
 from ..analysis.verdict import ask
 from ..edits.arguments import called
-from ..values.tensors import makes_in_full
+from ..values.tensors import gives_tensor, makes_in_full
 
 _SURE = ("autocast", ".half(")
 _HALF = ("float16", "fp16", *_SURE)
@@ -33,7 +36,7 @@ class HostRead(Rule):
         func = node.func
         if not isinstance(func, ast.Attribute) or node.args or node.keywords:
             return
-        if _is_mixed(module) and not foreign(module, func) and _may_be_half(module, func.value):
+        if _is_mixed(module) and not foreign(module, func) and _may_be_half(module, func.value) and not _is_computed_outside(module, func.value):  # fmt: skip
             yield self._numpy(module, func)
 
     def _numpy(self, module: Module, func: ast.Attribute) -> Found:
@@ -79,6 +82,39 @@ def _is_of_others(module: Module, text: ast.Constant) -> bool:
     return package not in {"", "builtins", *module.project.modules} and not is_made_of_torch(
         package
     )
+
+
+def _is_computed_outside(module: Module, value: ast.expr) -> bool:
+    """Does a model give the value in a function of which nothing runs under autocast, which is all half precision that the file has?"""
+    function, regions = module.function(value), module.index.calls("autocast")
+    if function is None or not regions or any(module.holds(text) for text in _HALF if text != "autocast"):  # fmt: skip
+        return False
+    made = [*_made(module, value)]
+    if not made or any(each is None or module.function(each) is not function for each in made):
+        return False
+    for call in regions:
+        block = next((a for a in module.ancestors(call) if isinstance(a, (ast.With, ast.AsyncWith))), None)  # fmt: skip
+        if block is None or module.function(call) in (None, function) or is_in_module(module, call):
+            return False
+        if any(isinstance(part, ast.Call) and word(part.func) == function.name for part in walk(block)):  # fmt: skip
+            return False
+    return True
+
+
+def _made(module: Module, value: ast.expr, depth: int = 4) -> Iterator[ast.Call | None]:
+    """The calls that a value is a part of, other than tensors' own methods; None for what the function is given."""
+    while isinstance(value, (ast.Attribute, ast.Subscript)) or (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and gives_tensor(value.func.attr)
+    ):  # fmt: skip
+        value = value.func if isinstance(value, ast.Call) else value.value
+    if isinstance(value, ast.Call):
+        yield value if not (module.qualified(value.func) or "").startswith("torch.") else None
+        return
+    given = [each for each in module.values(value) if each is not value] if depth else []
+    for each in given:
+        yield from _made(module, each, depth - 1)
+    if not given:
+        yield None
 
 
 def _may_be_half(module: Module, value: ast.expr, moved: bool = False, depth: int = 4) -> bool:

@@ -7,14 +7,14 @@ import ast
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Replace, Rewrite
 from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Wants
+from hpushim.engine.rules.rule import Wants, Yield
 from hpushim.matrix import Row
 from hpushim.pycode.walk import walk
 
-from ..analysis.kinds import is_in_module, said
+from ..analysis.kinds import base_words, enclosing_class, is_in_module, said
 from ..analysis.load_places import is_host
 from ..analysis.names import called, word
-from ..analysis.placement import is_on_device
+from ..analysis.placement import DEVICES, is_on_device, reaches_a_device
 from ..analysis.project_facts import GROUP_MAKERS
 from ..bases.row_argument import by_row
 from ..bases.row_name import RowNameRule
@@ -33,10 +33,16 @@ _PLAIN = "setuptools.Extension"
 _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
 
+#: A number that is a part of the compiled graph, and the methods that take one.
+_NUMBERS = "numbers given to operators"
+_TAKE_NUMBERS = ("add_", "sub_", "addcdiv_", "addcmul_")
+
+
 class MatrixName(RowNameRule):
     """A use of a name whose row carries one of these codes."""
 
-    wants = Wants(facts=(GROUP_MAKERS,))
+    wants = Wants(calls=("addcdiv_",), project=DEVICES, facts=(GROUP_MAKERS,))
+    also = Wants(calls=_TAKE_NUMBERS)
 
     HPU512 = Code(
         "torchscript-or-export",
@@ -80,6 +86,13 @@ class MatrixName(RowNameRule):
         "cuda-extension", severity="error", effort="none", effect="kernel", lower=by_row("warning")
     )
 
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``p.addcdiv_(-step_size, mean, denominator)`` in an optimizer of the project."""
+        row = module.matrix.row(_NUMBERS)
+        if row is not None and module.target.mode != "lazy" and word(node.func) in _TAKE_NUMBERS and reaches_a_device(module) and _changes_in_steps(module, node):  # fmt: skip
+            self._uses.append((node, row))
+        return ()
+
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
         """``@torch.jit.script`` and ``torch.jit.script(function)`` go: Python runs the function itself."""
         above = module.parent(node)
@@ -116,6 +129,28 @@ class MatrixName(RowNameRule):
         if row.name not in (_LOAD, _PLAIN) or call is None or not _builds_cuda(module, call):
             return row if row.name != _PLAIN else None
         return module.matrix.row(_CUDA_EXTENSION) or row
+
+
+def _changes_in_steps(module: Module, call: ast.Call) -> bool:
+    """Is a method in an optimizer's ``step`` given a number that is worked out of the number of steps?"""
+    owner = enclosing_class(module, call)
+    if owner is None or not any(
+        base.endswith("Optimizer") for base in base_words(module, owner.name)
+    ):
+        return False
+    given = [k.value for k in call.keywords if k.arg in ("alpha", "value")]
+    given += call.args[:1] if len(call.args) > 1 else []
+    return any(_is_of_step(module, each) for each in given)
+
+
+def _is_of_step(module: Module, node: ast.expr, depth: int = 4) -> bool:
+    for part in walk(node):
+        if word(part) == "step" or (isinstance(part, ast.Constant) and part.value == "step"):
+            return True
+        bound = module.bindings(part) if depth and isinstance(part, ast.Name) else ()
+        if any(each.value is not None and _is_of_step(module, each.value, depth - 1) for each in bound):  # fmt: skip
+            return True
+    return False
 
 
 def _is_on_cpu(module: Module, call: ast.Call) -> bool:

@@ -11,6 +11,7 @@ from hpushim.pycode.values import SAME, At, Cell, Edge, Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import said
+from ..analysis.load_places import makes_tensor
 from ..analysis.names import called
 from ..analysis.project_facts import OBJECTS_SAVED
 from ..edits.arguments import add
@@ -37,7 +38,7 @@ class LoadedObject(Rule):
         if not call.args or any(keyword.arg in _GIVEN for keyword in call.keywords):
             return
         reached, remade = _reached(module, call)
-        use = _used_as_object(module, reached, remade)
+        use = _used_as_object(module, reached, remade) or makes_tensor(module, call)
         saved = _saved_beside(module, reached) if use is None else ""
         if use is not None or saved:
             shown = f"`{module.source(use).splitlines()[0]}` (line {use.lineno}) uses an object of another class" if use else f"this project's checkpoints hold an object of another class under `{saved}`"  # fmt: skip

@@ -10,7 +10,7 @@ from hpushim.model import Safety
 
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices, spelled_by
-from ..analysis.load_places import LOADS, halves, only_copied, unplaced
+from ..analysis.load_places import LOADS, halves, makes_tensor, only_copied, unplaced
 from ..analysis.names import called, is_none
 from ..analysis.placement import is_on_device
 from ..analysis.roles import Role
@@ -64,7 +64,7 @@ class MapLocation(Rule):
         given = place is not None or stars
         if agnostic(module) and not given and call.args and _was_saved_here(module, call):
             return  # on whatever device this process has
-        if default is not None or not given:
+        if (default is not None or not given) and not makes_tensor(module, call):
             yield self._without(module, call, default)
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:

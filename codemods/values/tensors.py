@@ -658,7 +658,7 @@ def lies_on_host(module: Module, node: ast.expr, depth: int = 8) -> bool:
 
     match node:
         case ast.Name():
-            given = module.values(node)
+            given = _given_before(module, node) or module.values(node)
             return bool(given) and all(one is not node and inner(one) for one in given)
         case ast.Tuple() | ast.List():
             return any(map(inner, node.elts))
@@ -673,10 +673,25 @@ def lies_on_host(module: Module, node: ast.expr, depth: int = 8) -> bool:
         case ast.Call(func=ast.Attribute() as func):
             if any(k.arg == "device" for k in node.keywords) or func.attr in _MOVES | {"type_as"}:
                 return False
+            if func.attr in _ON_CPU:
+                return True
             if (module.qualified(func) or "").startswith("torch."):
                 return bool(node.args) and inner(node.args[0])
             return module.qualified(func) is None and inner(func.value)
     return False
+
+
+def _given_before(module: Module, name: ast.Name) -> list[ast.expr]:
+    """What a name is given by the last statement that is run before this in any case, and by those between, as ``x = x.cpu()``."""
+    for inside in (name, *module.ancestors(name)):
+        if isinstance(inside, FUNCTIONS):
+            break
+        block, place = module.place(inside) if isinstance(inside, ast.stmt) else ([], 0)
+        for earlier in reversed(block[:place]):
+            if isinstance(earlier, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name.id for each in earlier.targets):  # fmt: skip
+                between = [each.value for each in module.bindings(name) if each.value is not None and earlier.lineno < each.value.lineno < name.lineno]  # fmt: skip
+                return [earlier.value, *between]
+    return []
 
 
 def makes_on_host(module: Module, node: ast.expr) -> bool:

@@ -105,3 +105,76 @@ def test_what_is_said_before_a_port_is_said_after_it(move: str, code: str, mode:
     before = {f.code for f in examine(text, "python", "a.py", context)}
     after = {f.code for f in examine(settle(text, "python", "a.py", context).text, "python", "a.py", context)}  # fmt: skip
     assert (code in before, code in after) == (True, True)
+
+
+#: What a checkpoint's table holds beside a state, and whether torch's default refuses to load it.
+KEPT = {
+    "best = np.mean(scores)": True,
+    "best = net.weight.detach().cpu().numpy()": True,
+    "last = np.mean(scores)\n    best = 1e9\n    best = min(best, last)": True,
+    "best = np.random.RandomState(0)": True,
+    "best = float(np.mean(scores))": False,
+    "best = np.mean(scores).item()": False,
+    "best = np.inf\n    best = 3.0": False,
+    "best = np.mean(scores)\n    best = criterion(scores)": False,
+    "best = 1e9": False,
+}
+
+
+@pytest.mark.parametrize("load", ["ck = torch.load(path)\n    return ck['model'], ck['best']", "state = torch.load(path, map_location='cpu')\n    net.load_state_dict(state['model'])\n    return state['best']"])  # fmt: skip
+@pytest.mark.parametrize("kept", list(KEPT))
+def test_a_checkpoint_with_a_value_of_numpy(tmp_path: Path, kept: str, load: str) -> None:
+    save = f"import numpy as np\n{HEAD}def save(net, scores, path):\n    {kept}\n    torch.save({{'model': net.state_dict(), 'best': best}}, path)\n"  # fmt: skip
+    files = {"lib/save.py": save, "train.py": f"{HEAD}def resume(net, path):\n    {load}\n"}
+    assert ("HPU615" in codes(reported(tmp_path, files), "train.py")) == KEPT[kept]
+
+
+@pytest.mark.parametrize(("load", "array"), [("torch.from_numpy(torch.load(path))", True), ("torch.from_numpy(kept)", True), ("kept.cuda()", False)])  # fmt: skip
+def test_an_array_that_is_loaded_lies_on_no_device(tmp_path: Path, load: str, array: bool) -> None:
+    text = f"{HEAD}def resume(path):\n    kept = torch.load(path)\n    return {load}, torch.ones(1).cuda()\n"  # fmt: skip
+    if "kept" not in load:
+        text = text.replace("    kept = torch.load(path)\n", "")
+    told = codes(reported(tmp_path, {"train.py": text}), "train.py")
+    assert ("HPU615" in told, "HPU613" in told) == (array, not array)
+
+
+#: Where ``look`` is called, and whether what it makes may be bfloat16.
+LOOKS = {"look(net, x)": False, "with torch.autocast(device):\n        look(net, x)": True}
+READ = {"y = net(x)\n    return y.cpu().numpy()": False, "y = net(x)\n    y = y[0]\n    return y.data.cpu().numpy()": False, "return x.cpu().numpy()": True, "y = x * 2\n    return y.cpu().numpy()": True}  # fmt: skip
+
+
+@pytest.mark.parametrize(("look", "read"), crossed(list(LOOKS), list(READ), rounds=4))
+@pytest.mark.parametrize("other", ["", "net.half()\n"])
+def test_what_a_model_gives_outside_autocast_is_float32(tmp_path: Path, look: str, read: str, other: str) -> None:  # fmt: skip
+    text = f"{HEAD}def look(net, x):\n    {read}\n\n\n{other}def main(net, x):\n    with torch.autocast(device):\n        net(x).sum().backward()\n    {look}\n"  # fmt: skip
+    told = "HPU120" in codes(reported(tmp_path, {"train.py": text}), "train.py")
+    assert told == (LOOKS[look] or READ[read] or bool(other))
+
+
+@pytest.mark.parametrize(("moved", "told"), [("y = y.cpu()", False), ("y = y.cpu()\n        if x.shape[0] > 2:\n            y = torch.relu(y)", False), ("if x.shape[0] > 2:\n            y = y.cpu()", True), ("y = y.relu()", True)])  # fmt: skip
+@pytest.mark.parametrize("name", ["mask", "(y > 0)"])
+def test_what_is_selected_on_the_cpu_costs_nothing(tmp_path: Path, moved: str, told: bool, name: str) -> None:  # fmt: skip
+    text = f"{HEAD}def look(net, data):\n    for x in data:\n        y = net(x.to(device)).relu()\n        {moved}\n        mask = y > 1\n        print((y == 2)[{name}].float())\n"  # fmt: skip
+    assert ("HPU515" in codes(reported(tmp_path, {"train.py": text}), "train.py")) == told
+
+
+#: What an optimizer of the project does with a number, and whether that is another one in each step.
+DONE = {
+    "p.addcdiv_(-size, m, v)": True,
+    "p.addcdiv_(m, v, value=-size)": True,
+    "p.add_(m, alpha=-group['lr'] / (1 - 0.9 ** state['step']))": True,
+    "rate = group['lr']\n                rate = rate / scale\n                p.addcdiv_(-rate, m, v)": True,
+    "p.add_(m, alpha=-group['lr'])": False,
+    "p.add_(m * size)": False,
+    "p.mul_(0.9).add_(m, alpha=0.1)": False,
+}
+
+
+@pytest.mark.parametrize("done", list(DONE))
+@pytest.mark.parametrize(("base", "own"), [("torch.optim.Optimizer", True), ("Base", False)])
+@pytest.mark.parametrize("mode", ["eager", "portable", "lazy"])
+def test_a_number_that_changes_in_each_step(done: str, base: str, own: bool, mode: str) -> None:
+    context = Context(Target(mode=mode), load())  # type: ignore[arg-type]
+    text = f"import torch\n\nnet.cuda()\n\n\nclass Base:\n    pass\n\n\nclass Adam({base}):\n    def step(self):\n        for group in self.param_groups:\n            for p in group['params']:\n                state = self.state[p]\n                m, v = state['m'], state['v']\n                scale = 1 - 0.9 ** state['step']\n                size = group['lr'] / scale\n                {done}\n"  # fmt: skip
+    told = "HPU514" in {f.code for f in examine(text, "python", "a.py", context)}
+    assert told == (DONE[done] and own and mode != "lazy")
