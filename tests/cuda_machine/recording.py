@@ -5,7 +5,7 @@
     python tests/cuda_machine/recording.py compare cuda.json     # on the emulated HPU; exit code 1 where an answer differs
 
 Of each idiom: whether it runs, the error that it raises, and what its names hold: types, texts, numbers, devices. Of each program: its
-exit code and what it prints. Each is recorded twice, with two seeds; what the second time gives otherwise is not compared.
+exit code and what it prints; and what the small programs of ``device_programs.txt`` print. Each is recorded twice, with two seeds; what the second time gives otherwise is not compared.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "shim"), str(TESTS / "programs")]
+import device_programs  # noqa: E402
 import idiom_files  # noqa: E402
 
 Way = Literal["cuda", "auto", "shim"]
@@ -65,12 +66,14 @@ def record(
         runs = [*each(lambda one: _idioms(way, *one), itertools.product(chosen, SEEDS))]
         twice = [_twice(*pair) for pair in zip(runs[::2], runs[1::2], strict=True)]
         printed = [*each(lambda seed: _program(way, seed), _seeds(programs))]
+    small = _device_programs(way) if programs else {}
     return {
         "schema_version": 1,
         "way": way,
         "machine": _machine(way),
         "idioms": {key: one for process in twice for key, one in process.items()},
         "programs": dict(zip(map(str, _seeds(programs)), printed, strict=True)),
+        "device_programs": small,
     }
 
 
@@ -96,6 +99,10 @@ def odd(cuda: dict[str, Any], shim: dict[str, Any]) -> Iterator[Odd]:
             continue
         refusals = known[key].expect.split("|") if shim["way"] == "shim" else []
         yield from _odd_idiom(key, theirs, ours, refusals)
+    for one in device_programs.PROGRAMS:
+        printed = cuda.get("device_programs", {}).get(one.module)
+        if printed is not None and printed != list(one.prints):
+            yield Odd(one.name, "output", f"is to print {one.prints}, on CUDA {printed}")
     for key, theirs in cuda["programs"].items():
         if key in shim["programs"]:
             yield from _odd_program(f"program {key}", theirs, shim["programs"][key])
@@ -206,6 +213,20 @@ def _program(way: Way, number: int) -> dict[str, Any]:
     first, second = (done.stdout.splitlines() for done in runs)
     lines = [one if one == other else None for one, other in zip(first, second, strict=False)]
     return {"code": runs[0].returncode, "lines": lines}
+
+
+def _device_programs(way: Way) -> dict[str, list[str]]:
+    """The lines that each of ``device_programs.txt`` prints; those of CUDA were written down by people."""
+    with tempfile.TemporaryDirectory() as folder:
+        for one in device_programs.PROGRAMS:
+            (Path(folder) / f"{one.module}.py").write_text(one.code, encoding="utf-8")
+        main = device_programs.MAIN % [one.module for one in device_programs.PROGRAMS]
+        (Path(folder) / "main.py").write_text(main, encoding="utf-8")
+        before = [] if way == "cuda" else ["-m", "hpushim", "run"]
+        done = _ran([*before, "main.py"], way, SEEDS[0], folder)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("printed ")]
+    found: dict[str, list[str]] = json.loads(lines[-1].partition(" ")[2]) if lines else {}
+    return found
 
 
 def _ran(

@@ -88,6 +88,13 @@ def test_another_outcome_is_reported(outcome, kind, ours, cuda):
     assert [(one.key, one.kind) for one in recording.odd(cuda, ours)] == [(key, kind)]
 
 
+def test_a_device_program_that_prints_otherwise_on_cuda_is_reported(ours, cuda):
+    assert len(ours["device_programs"]) == len(recording.device_programs.PROGRAMS)
+    one = recording.device_programs.PROGRAMS[0]
+    cuda["device_programs"] = {one.module: ["another line"]}
+    assert [(o.key, o.kind) for o in recording.odd(cuda, ours)] == [(one.name, "output")]
+
+
 def test_what_the_shim_refuses_as_documented_is_no_difference(ours, cuda):
     refused = [key for key, one in ours["idioms"].items() if "HPU" in one["outcome"]]
     assert refused
