@@ -233,6 +233,20 @@ def test_the_root_of_files_is_their_project(tmp_path: Path) -> None:
     assert project_root([tmp_path / "src", tmp_path / "src" / "b" / "c.py"]) == tmp_path / "src"
 
 
+@pytest.mark.parametrize("mark", [".git", "setup.py", "pyproject.toml", "hpushim.toml"])
+@pytest.mark.parametrize("variable", ["HOME", "TMPDIR", ""])
+def test_a_file_in_the_home_folder_makes_it_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, mark: str) -> None:  # fmt: skip
+    home, project = tmp_path / "home", tmp_path / "home" / "work" / "net"
+    project.mkdir(parents=True)
+    (home / mark).touch()
+    if variable:
+        monkeypatch.setenv(variable, str(home))
+    assert project_root([project / "train.py"]) == (project if variable else home)
+    assert project_root([home / "train.py"]) == home
+    (home / "work" / mark).touch()
+    assert project_root([project / "train.py"]) == home / "work"
+
+
 def test_a_submodule_that_is_not_fetched_is_told(tmp_path: Path) -> None:
     modules = '[submodule "ops"]\n\tpath = src/ops\n[submodule "kit"]\n\tpath = kit\n[submodule "here"]\n\tpath = here\n'
     lay(tmp_path, "src/a.py", "here/b.py", **{".gitmodules": modules, ".gitignore": "src/ops\n"})

@@ -111,7 +111,8 @@ class Found(msgspec.Struct, frozen=True):
 def project_root(paths: Sequence[Path]) -> Path:
     """The folder that findings are shown relative to and that ``.hpushim`` lives in.
 
-    The folder given; for files the nearest one upwards that looks like a project, else their own.
+    The folder given; for files the nearest one upwards that looks like a project, else their own. The user's home and the folder for
+    temporary files hold many projects: a ``setup.py`` that lies there makes neither of them one.
     """
     if not paths:
         return Path.cwd()
@@ -120,7 +121,11 @@ def project_root(paths: Sequence[Path]) -> Path:
     root = Path(os.path.commonpath(folders))
     if any(map(os.path.isdir, reals)):
         return root
+    homes = (os.environ.get("HOME"), os.environ.get("TMPDIR"), "/tmp")
+    shared = {os.path.realpath(home) for home in homes if home}
     for folder in (root, *root.parents):
+        if str(folder) in shared and folder != root:
+            break
         marks = (".git", "pyproject.toml", "hpushim.toml", "setup.py")
         if any(os.path.exists(folder / mark) for mark in marks):  # noqa: PTH110
             return folder
