@@ -206,8 +206,10 @@ def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, Given]]:
             if found is None or written.split("(")[0] != name:
                 continue
             for argument in _chosen(module, call):
-                about = argument.name == found["name"] and _is_about(
-                    module, found["value"], argument
+                about = (
+                    argument.name == found["name"]
+                    and _is_about(module, found["value"], argument)
+                    and not _is_there(module, row, argument)
                 )
                 if about and (row.name, argument.name) not in seen:
                     seen.add((row.name, argument.name))
@@ -231,6 +233,12 @@ def _defaults(module: Module, value: ast.expr) -> Iterator[ast.expr]:
         names = {str(module.constant(name)).lstrip("-").replace("-", "_") for name in call.args}
         if value.attr in names:  # type: ignore[attr-defined]
             yield from (keyword.value for keyword in call.keywords if keyword.arg == "default")
+
+
+def _is_there(module: Module, row: Row, argument: Given) -> bool:
+    """Is the value the one that would be put in its place?"""
+    new = [each.value for each in row.args if (each.name, each.change) == (argument.name, "replace")]  # fmt: skip
+    return module.source(argument.value).replace("'", '"') in new
 
 
 def _is_about(module: Module, wanted: str, argument: Given) -> bool:

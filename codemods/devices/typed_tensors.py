@@ -36,7 +36,12 @@ _WARNINGS = {
 class TypedTensor(Rule):
     """``torch.cuda.FloatTensor``."""
 
-    HPU114 = Code("cuda-typed-tensor", severity="error", fix=("safe", "unsafe", "manual"))
+    HPU114 = Code(
+        "cuda-typed-tensor",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower={"warning": "it is only compared with"},
+    )
     wants = Wants(names=tuple(CUDA + kind for kind in DTYPES), strings=(CUDA,))
 
     def __init__(self) -> None:
@@ -86,6 +91,7 @@ class TypedTensor(Rule):
         self, module: Module, node: ast.expr, kind: str, changes: Iterable[Change],
         safety: Safety = "safe", group: str = "",
     ) -> Found:  # fmt: skip
+        asked = isinstance(module.parent(node), ast.Compare) and isinstance(node, ast.Attribute)
         return self.finding(
             node,
             f"`{module.source(node)}` is a CUDA tensor type, which Gaudi does not have; name the "
@@ -94,6 +100,7 @@ class TypedTensor(Rule):
                 "use device and dtype", safety, tuple(changes), group, harmless=safety == "safe"
             ),
             row=ask(module, f"{CUDA}{kind}").row,
+            severity="warning" if asked else None,  # False without CUDA, and stops nothing
         )
 
     # -- where it is written ----------------------------------------------------------------

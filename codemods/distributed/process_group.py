@@ -29,6 +29,7 @@ from ..edits.spelling import (
     retext,
     shared,
 )
+from ..values.unchosen import names_device
 
 _AVAILABLE = (
     "torch.distributed.is_nccl_available",
@@ -184,7 +185,7 @@ class Nccl(Rule):
         """``init_process_group("gloo")`` of a program whose models are on the device."""
         given = argument(call, "backend", 0)
         names = {module.constant(value) for value in module.values(given)} if given else set()
-        if names == {_CPU} and _wraps(module) and module.view(is_on_device):
+        if names == {_CPU} and _wraps(module) and module.view(is_on_device) and not _is_by_device(module, call):  # fmt: skip
             answer = ask(module, _CPU)
             yield self.finding(
                 given or call,
@@ -245,6 +246,13 @@ def _chosen_later(module: Module, node: ast.Constant) -> tuple[Change, ...]:
     return (
         Replace(node, "None"),
         *(Replace(use, f"{module.source(use)} or {new}") for use, new in found),
+    )
+
+
+def _is_by_device(module: Module, call: ast.Call) -> bool:
+    """Is the group made in a branch that a device chooses: gloo is right for the CPU's?"""
+    return any(
+        isinstance(above, ast.If) and names_device(above.test) for above in module.ancestors(call)
     )
 
 

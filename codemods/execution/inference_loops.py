@@ -48,17 +48,23 @@ class InferenceLoop(Rule):
 
     HPU505 = Code("inference-loop-without-mark-step", severity="note", effect="speed")
     HPU528 = Code("index-of-a-counter", severity="note", effect="speed")
-    also = Wants(texts=("no_grad", "inference_mode"), required=("cuda", ".to(", "device"))
+    also = Wants(
+        texts=("no_grad", "inference_mode", "synchronize"), required=("cuda", ".to(", "device")
+    )
 
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
-        evaluation = _Evaluation(module)
-        if not evaluation:
-            return
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
         trains = _around(module, _TRAINS)
+        told: set[ast.Call] = set()
+        for timed in _timed(module, [loop for loop in whole if loop not in trains]):
+            told.add(timed)
+            yield self._collected(module, timed)
+        evaluation = _Evaluation(module)
+        if not evaluation:
+            return
         whole = [loop for loop in whole if loop not in trains and evaluation.may_be(loop)]
         yield from (
             self._indexed(module, index) for index in dict.fromkeys(_indexed(module, whole))
@@ -67,17 +73,19 @@ class InferenceLoop(Rule):
         whole = [loop for loop in whole if not _reads_always(module, loop.body)]
         if not whole:
             return
-        told: set[ast.Call] = set()
         for node in sorted(whole, key=lambda loop: (loop.lineno, loop.col_offset)):
             call = next(_computing(module, node), None)
             if call is None or call in told or not evaluation.runs(node, call):
                 continue  # or it is seen in the loop around this one
             told.update(part for part in walk(node) if isinstance(part, ast.Call))
-            yield self.finding(
-                call,
-                f"in lazy mode Gaudi only collects the operations of `{module.source(call.func)}` until the host reads a result; "
-                "if the loop around this call reads none, call `htcore.mark_step()` in each iteration",
-            )
+            yield self._collected(module, call)
+
+    def _collected(self, module: Module, call: ast.Call) -> Found:
+        return self.finding(
+            call,
+            f"in lazy mode Gaudi only collects the operations of `{module.source(call.func)}` until the host reads a result; "
+            "if the loop around this call reads none, call `htcore.mark_step()` in each iteration",
+        )
 
     def _indexed(self, module: Module, index: ast.expr) -> Found:
         answer = ask(module, _COUNTED)
@@ -87,6 +95,24 @@ class InferenceLoop(Rule):
             row=answer.row,
             code="HPU528",
         )
+
+
+def _timed(module: Module, whole: Sequence[ast.For | ast.While]) -> Iterator[ast.Call]:
+    """What runs first in each loop that the program then waits for, to time it: ``for _ in range(n): x = torch.mm(x, a)``, ``torch.cuda.synchronize()``."""
+    waits: set[ast.stmt] = {module.statement(call) for call in module.index.calls("synchronize")}
+    on_device = bool(waits) and module.view(is_on_device)
+    for loop in whole if on_device else ():
+        block, place = module.place(loop)
+        if waits.isdisjoint(block[place + 1 : place + 2]) or _reads_always(module, loop.body):
+            continue
+        calls = (part for part in walk(loop) if isinstance(part, ast.Call))
+        yield from itertools.islice((call for call in calls if _computes(module, call)), 1)
+
+
+def _computes(module: Module, call: ast.Call) -> bool:
+    """Is it a model that is called, or a function of torch that gives a tensor?"""
+    name = module.qualified(call.func) or ""
+    return _runs(module, call) or (name.startswith("torch.") and is_tensor(module, call))
 
 
 def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.expr]:

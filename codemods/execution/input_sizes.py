@@ -128,10 +128,12 @@ class InputSize(Rule):
 
     def _collated(self, module: Module, function: ast.expr) -> Yield:
         """A function that makes a batch as long as its longest sample: ``n = max(len(x) for x in batch)``."""
-        for definition in module.index.definitions(word(function)):
+        made = function.func if isinstance(function, ast.Call) else function
+        for definition in module.index.definitions(word(made)):
             for call in module.index.calls("max"):
                 lengths = any(
-                    isinstance(part, ast.Call) and word(part.func) in ("len", "size")
+                    (isinstance(part, ast.Call) and word(part.func) in ("len", "size"))
+                    or (isinstance(part, ast.Attribute) and part.attr == "shape")
                     for part in walk(call)
                 )
                 if lengths and definition in module.ancestors(call) and call not in self._told:

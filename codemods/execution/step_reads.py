@@ -48,6 +48,7 @@ _NUMBERS = ("float", "int")
 #: What a file has that computes on a device, or in a project with one.
 _SHOWS_IT = ("cuda", "hpu", "device", ".to(", "nn.Module", ".grad")
 _SHOWN = (*_SHOWS_IT, "import torch", "from torch")
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TESTS = (ast.If, ast.While, ast.Assert)
 #: What is given sizes or dimensions one by one.
 _SIZED = ("permute", "view", "reshape", "expand", "repeat", "tile", "flip", "roll", "movedim", "zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty")  # fmt: skip
@@ -57,7 +58,9 @@ class StepRead(Rule):
     """A read of the device in a step of training, reported once for each statement."""
 
     HPU513 = Code("read-in-training-loop", severity="note", effect="speed")
-    wants = Wants(calls=("item",), required=_SHOWN, project=DEVICES, facts=(STEP_CALLS,))
+    wants = Wants(
+        calls=("item", "register_buffer"), required=_SHOWN, project=DEVICES, facts=(STEP_CALLS,)
+    )
     also = Wants(
         calls=(*_METHODS, *_NUMBERS, *_SIZED),
         words=("backward", "manual_backward"),
@@ -175,8 +178,32 @@ def _questions(module: Module) -> Iterator[ast.expr]:
             parts = [*_asked(statement.test)]
             parts += [each for part in parts if isinstance(part, ast.Name) and part is not statement.test for each in _unread(module, part)]  # fmt: skip
             calls = (part for part in parts if isinstance(part, ast.Call))
-            if any(word(c.func) in _ASKS and _asks_tensor(module, c) for c in calls):
+            if any(word(c.func) in _ASKS and _asks_tensor(module, c) for c in calls) or any(
+                _compares_tensor(module, part) for part in parts
+            ):
                 yield statement.test
+    for call in (*module.index.calls("min"), *module.index.calls("max")):
+        named = isinstance(call.func, ast.Name) and len(call.args) > 1
+        if named and (module.qualified(call.func) or "").startswith("builtins.") and _holds_tensor(module, call.args):  # fmt: skip
+            yield call
+
+
+def _compares_tensor(module: Module, part: ast.expr) -> bool:
+    """``if count > 0:``, where that is a tensor."""
+    plain = isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS)
+    return plain and _holds_tensor(module, (part.left, *part.comparators))  # type: ignore[attr-defined]
+
+
+def _holds_tensor(module: Module, parts: Iterable[ast.expr]) -> bool:
+    """Is one of those that are compared in every step surely a tensor of the device?"""
+    return any(
+        isinstance(each, (ast.Name, ast.Attribute))
+        and runs_in_step(module, each)
+        and proven(module, each)
+        and not stays_on_host(module, each)
+        and not lies_on_host(module, each)
+        for each in parts
+    )
 
 
 def _unread(module: Module, name: ast.Name) -> list[ast.expr]:

@@ -18,6 +18,8 @@ from ..edits.arguments import add
 from ..values.tensors import gives_tensor, is_of_values
 
 _LOAD = "torch.load"
+#: What takes nothing but an array of numpy.
+_OF_ARRAY = "torch.from_numpy"
 _GIVEN = ("weights_only", None)
 #: What lets torch load such objects.
 _ALLOWED = frozenset(["safe_globals", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"])
@@ -71,6 +73,8 @@ def _used_as_object(module: Module, reached: list[Edge], remade: set[ast.AST | C
     read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute) and isinstance(e.node.ctx, ast.Load)]  # fmt: skip
     uses += [node for node in read if not is_of_values(node.attr)]
     uses = [use for use in uses if use not in remade and _is_plain(use) and not _is_asked(module, use)]  # fmt: skip
+    given = [e.node for e in reached if e.how == "passed" and isinstance(e.node, ast.Call)]
+    uses += [call for call in given if module.qualified(call.func) == _OF_ARRAY]
     return min(uses, key=lambda use: module.span(use).start, default=None)
 
 

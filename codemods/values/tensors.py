@@ -20,7 +20,7 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import defines_method, enclosing_class, is_in_module, is_module_class
-from ..analysis.names import FOREIGN, word
+from ..analysis.names import FOREIGN, is_none, word
 from ..analysis.placement import is_on_device
 
 
@@ -173,6 +173,8 @@ class Kinds(Circular):
                 if name.startswith("torch."):
                     return Is.OTHER
                 if isinstance(node, ast.Attribute):
+                    if self._module.source(node) in self._module.view(_buffers):
+                        return Is.TENSOR
                     known = node.attr in _members("Tensor")  # what it is read from says what it is
                     return (
                         NOTHING
@@ -384,6 +386,12 @@ class Kinds(Circular):
             )
         )
         return Is.LIKELY if used else NOTHING
+
+
+def _buffers(module: Module) -> frozenset[str]:
+    """``self.count`` for ``self.register_buffer("count", torch.zeros(1))``."""
+    named = (module.constant(c.args[0]) for c in module.index.calls("register_buffer") if c.args[1:] and not is_none(c.args[1]))  # fmt: skip
+    return frozenset(f"self.{name}" for name in named if isinstance(name, str))
 
 
 def _comes_home(value: ast.AST | Cell) -> bool:

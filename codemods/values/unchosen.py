@@ -117,7 +117,7 @@ class Defaults:
 
     def leaves(self, choice: ast.AST, inner: ast.AST) -> bool:
         """Is ``inner`` a part of a choice that is not taken?"""
-        if not isinstance(choice, (ast.If, ast.IfExp)) or _names_device(choice.test):
+        if not isinstance(choice, (ast.If, ast.IfExp)) or names_device(choice.test):
             return False
         said = self._said(choice.test)
         if said is None:
@@ -279,7 +279,7 @@ class Defaults:
         return getattr(text, node.func.attr)(*given)
 
 
-def _names_device(test: ast.expr) -> bool:
+def names_device(test: ast.expr) -> bool:
     """Does a condition name what chooses the device?"""
     named = (ast.Name, ast.Attribute)
     return any(isinstance(part, named) and _DEVICE.search(word(part).lower()) for part in walk(test))  # fmt: skip

@@ -174,7 +174,7 @@ def test_a_script_that_starts_programs_of_two_frameworks() -> None:
     assert "HABANA" not in after and "HPU804" in codes
 
 
-TO_FILL = ["DATA=<Specify path and prefix>_text\nA=<path>\n", "A=<path of the data>\n", "A=<x>/b\n"]
+TO_FILL = ["DATA=<Specify path and prefix>_text\nA=<path>\n", "A=<path of the data>\n", "A=<x>/b\n", "python show.py --data <path/to/data>\n", "python show.py --data <path of it> \\\n  --x 1\n"]  # fmt: skip
 
 
 @pytest.mark.parametrize("lines", TO_FILL)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from crossed import crossed
-from one_text import settled
+from one_text import settled, severities
 
 from hpushim.engine.project import analyse
 from hpushim.model import Finding, Target
@@ -211,3 +211,108 @@ def test_a_region_without_anything_in_it_goes(around: str, gone: str) -> None:
     text, _ = settled(text)
     assert "cache" not in text
     assert ("with " not in text) == AROUND[around]
+
+
+# -- values of tensors in conditions, loops that are timed -------------------------------------
+
+NETWORK = "import torch\nfrom torch import nn\n\n\nclass Own(nn.Module):\n    def __init__(self, size=3):\n        super().__init__()\n        self.size = size\n        self.register_buffer('count', torch.zeros(1))\n\n    def forward(self, x, mask):\n        n = mask.sum().float()\n        k = x.size(0)\n        if x.requires_grad:\n            {0}\n        return x.to('cuda')\n"
+CONDITIONS = {
+    "if self.count > 0:\n                x = x * 2": True,
+    "if n > 0:\n                x = x * 2": True,
+    "x = x * min(self.count, 3)": True,
+    "x = x[:int(self.count)]": True,
+    "if k > 0:\n                x = x * 2": False,
+    "if self.size > 0:\n                x = x * 2": False,
+    "x = x * min(self.size, k)": False,
+    "x = x[:int(self.size / 2)]": False,
+    "x = x * torch.min(self.count, n)": False,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("more", ["", "\n            x = x + 1"])
+def test_what_a_condition_reads_of_a_tensor(condition: str, more: str) -> None:
+    text = NETWORK.format(condition + more)
+    assert ("HPU513" in settled(text)[1]) == CONDITIONS[condition]
+
+
+TURNS = {
+    "x = torch.mm(x, a)": True,
+    "y = model(x)": True,
+    "x = torch.mm(x, a)\n        print(x.sum().item())": False,
+    "x = torch.mm(x, a)\n        model(x).sum().backward()": False,
+    "n += 1": False,
+}
+
+
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("loop", ["for _ in range(n)", "while n"])
+@pytest.mark.parametrize("after", ["torch.cuda.synchronize()", "print(x)"])
+def test_a_loop_that_is_timed_collects_its_operations(turn: str, loop: str, after: str) -> None:
+    text = f"import torch\n\n\ndef f(a, n, model):\n    x = torch.ones(2, device='cuda')\n    {loop}:\n        {turn}\n    {after}\n"
+    assert ("HPU505" in settled(text)[1]) == (TURNS[turn] and "synchronize" in after)
+
+
+COLLATED = {
+    "class Pad:\n    def __call__(self, batch):\n        return max([x.size(1) for x in batch])\n": "Pad()",
+    "class Pad:\n    def __call__(self, batch):\n        return max(x.shape[0] for x in batch)\n": "Pad()",
+    "def pad(batch):\n    return max([x.shape[0] for x in batch])\n": "pad",
+    "def pad(batch):\n    return max(len(x) for x in batch)\n": "pad",
+}
+
+
+@pytest.mark.parametrize("made", COLLATED)
+@pytest.mark.parametrize("loader", ["DataLoader(data, collate_fn={0})", "DataLoader(data, 8, collate_fn={0}, drop_last=True)"])  # fmt: skip
+def test_what_puts_a_batch_together(made: str, loader: str) -> None:
+    text = f"import torch\nfrom torch.utils.data import DataLoader\n\n\n{made}\n\ndef f(data, model):\n    model.cuda()\n    return {loader.format(COLLATED[made])}\n"
+    assert "HPU525" in settled(text)[1]
+    assert "HPU525" not in settled(text.replace("max(", "list("))[1]
+
+
+SAVED = {
+    "best": "best = np.mean(losses)",
+    "np.mean(losses)": "best = 1",
+    "numpy.random.RandomState(0)": "best = 1",
+    "float(best)": "best = np.mean(losses)",
+}
+
+
+@pytest.mark.parametrize("value", SAVED)
+@pytest.mark.parametrize("load", ["torch.load(path)", "torch.load(path, map_location='cpu')"])
+def test_numbers_of_numpy_are_objects(value: str, load: str) -> None:
+    text = f"import numpy\nimport numpy as np\nimport torch\n\n\ndef f(m, path, losses):\n    {SAVED[value]}\n    torch.save({{'model': m.state_dict(), 'best': {value}}}, path)\n\n\ndef g(m, path):\n    c = {load}\n    m.load_state_dict(c['model'])\n    return c['best'], m.cuda()\n"
+    assert ("HPU615" in settled(text)[1]) == (value != "float(best)")
+
+
+@pytest.mark.parametrize("taken", ["torch.from_numpy({0})", "torch.from_numpy({0}['w'])"])
+@pytest.mark.parametrize("load", ["torch.load(path)", "torch.load(path, map_location='cpu')"])
+def test_an_array_is_no_tensor(taken: str, load: str) -> None:
+    text = f"import torch\n\n\ndef f(path):\n    return {taken.format(load)}\n"
+    assert "HPU615" in settled(text)[1]
+    assert "HPU615" not in settled(text.replace("from_numpy", "clone"))[1]
+
+
+# -- what stays --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("test", ["args.device == 'gpu'", "args.device != 'cpu'", "use_cuda"])
+@pytest.mark.parametrize("group", ["'gloo'", "backend='gloo', rank=0"])
+def test_gloo_in_the_branch_of_the_cpu(test: str, group: str) -> None:
+    text = f"import torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n\n\ndef f(args, use_cuda, model):\n    if {test}:\n        torch.cuda.set_device(0)\n    else:\n        dist.init_process_group({group})\n    return DistributedDataParallel(model.cuda())\n"
+    assert "HPU326" not in settled(text)[1]
+    assert "HPU326" in settled(text.replace(f"if {test}", "if args.many"))[1]
+
+
+@pytest.mark.parametrize("task", ["'summarization', ", "task='summarization', "])
+@pytest.mark.parametrize("device", ["'hpu'", '"hpu"', "0"])
+def test_what_is_written_is_not_told_again(task: str, device: str) -> None:
+    text = f"from transformers import pipeline\n\np = pipeline({task}device={device})\n"
+    assert ("HPU701" in settled(text)[1]) == (device == "0")
+
+
+@pytest.mark.parametrize("asked", ["{0} in buckets", "{0} == kind", "kind is {0}"])
+@pytest.mark.parametrize("kind", ["torch.cuda.HalfTensor", "torch.cuda.FloatTensor"])
+def test_a_type_that_is_only_compared_stops_nothing(asked: str, kind: str) -> None:
+    text = f"import torch\n\n\ndef f(buckets, kind):\n    return {asked.format(kind)}\n"
+    assert severities(text, "HPU114") == ["warning"]
+    assert severities(text.replace(asked.format(kind), f"{kind}(3)"), "HPU114") == ["error"]

@@ -42,8 +42,8 @@ _EXPANDED = frozenset(
         "brace_expression",
     ]
 )
-#: ``DATA=<path of the data>``, which somebody is to fill in: no redirection.
-_TO_FILL = re.compile(rb"(?<==)<\w[^<>\n()$`]*>")
+#: ``DATA=<path of the data>``, ``--data <path>``, which somebody is to fill in: no redirection.
+_TO_FILL = re.compile(rb"(?<=[=\s])<(?:\w[^\s<>()$`&|;]*|\w[^<>\n()$`&|;]*[A-Za-z_])>")
 _ESCAPE = re.compile(r"\\(\r?\n|.)", re.DOTALL)
 
 
