@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from hpushim.engine.data.requirements import requirements
@@ -56,7 +57,7 @@ class SetupPackages(Rule):
         judged = lacks_accelerator(item.specifier) if item.name == "torch" else None
         if judged is not None and held(module) is None:  # else the code runs with it
             message, new = judged
-            whole = new and text.value in (item.name, f"{item.name}{item.specifier}")
+            whole = new and re.sub(r"\s", "", str(text.value)) in (item.name, re.sub(r"\s", "", f"{item.name}{item.specifier}"))  # fmt: skip
             whole = whole and writes_cuda(module) and not module.holds("CUDAExtension")
             fix = Rewrite("require the first release with it", "safe", (retext(module, text, f"torch{new}"),))  # fmt: skip
             yield self.finding(text, message, fix=fix if whole else None)
