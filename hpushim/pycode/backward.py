@@ -237,6 +237,8 @@ class Backward(Cells):
                     yield edge_to("item", each, (_ITEM,), way[2:])
         elif name == "repeat" and way:
             yield edge_to("item", first, way[1:])
+        elif name == "Counter" and way and way[0] in (_ITEM, _KEY):
+            yield edge_to("item", first, (_ITEM,), way[1:])
         elif name == "ChainMap":
             for each in args:
                 yield edge_to("choice", each, way)

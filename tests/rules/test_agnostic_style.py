@@ -946,9 +946,10 @@ def test_without_an_accelerator_the_error_is_clear(around: str, use: str) -> Non
     assert ("no accelerator is available" in after) is not SHOWN[around]
     there = mock.patch.object(torch.accelerator, "is_available", return_value=False)
     none = mock.patch.object(torch.accelerator, "current_accelerator", return_value=None)
+    fails = mock.patch.object(torch.accelerator, "set_device_index", side_effect=RuntimeError)
     names = {"rank": 1, "p": "p", "many": True, "host": False, "x": torch.ones(1), "args": mock.Mock(cuda=True, gpu=1)}  # fmt: skip
     said = contextlib.suppress(AssertionError, RuntimeError) if SHOWN[around] else pytest.raises(RuntimeError, match="accelerator")  # fmt: skip
-    with there, none, said:
+    with there, none, fails, said:
         exec(compile(after, "train.py", "exec", dont_inherit=True), names)
 
 
