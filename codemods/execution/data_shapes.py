@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _READ = "indexing with a boolean mask"
 _WRITE = "writing through a boolean mask"
-_COUNT = "topk of a changing number"
+_COUNT = "sizes given by a changing number"
 #: Methods whose result is as long as the data make it, with the row that says so.
 _METHODS = {
     "nonzero": "torch.nonzero",
