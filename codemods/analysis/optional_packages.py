@@ -154,7 +154,7 @@ def _runs(module: Module, node: ast.AST, asked: set[ast.AST], *, called: bool = 
             return False
         if isinstance(above, _FUNCTIONS) and below is above.returns:
             return False
-        if isinstance(below, ast.stmt) and _left_before(above, below):
+        if isinstance(below, ast.stmt) and _left_before(module, below):
             return False
         if isinstance(above, _OWNERS) and below in above.body and _owns(above, below):
             if called or above in asked:
@@ -196,13 +196,9 @@ def _is_entry(condition: ast.AST) -> bool:
     )
 
 
-def _left_before(above: ast.AST, statement: ast.stmt) -> bool:
+def _left_before(module: Module, statement: ast.stmt) -> bool:
     """Does the block assert, or leave under a condition, before the statement is reached?"""
-    block = next(
-        (part for part in (getattr(above, "body", None), getattr(above, "orelse", None)) if isinstance(part, list) and statement in part),
-        [],
-    )  # fmt: skip
-    for each in block[: block.index(statement)] if block else ():
+    for each in module.before(statement):
         if isinstance(each, ast.Assert):
             return True
         if isinstance(each, ast.If) and any(isinstance(inner, _LEAVES) for inner in walk(each)):

@@ -400,7 +400,7 @@ def _is_there(module: Module, node: ast.AST) -> bool:
             parts = required(above.test) if child in body else ()
             if any(_is_true_there(module, part) for part in parts) or (child not in body and _is_false_there(module, above.test)):  # fmt: skip
                 return True
-        if isinstance(child, ast.stmt) and any(_demands(module, s) for s in _before(above, child)):
+        if isinstance(child, ast.stmt) and any(_demands(module, s) for s in module.before(child)):
             return True
         if isinstance(above, _FUNCTIONS):
             return False
@@ -456,19 +456,11 @@ def is_chosen(module: Module, node: ast.AST) -> bool:
         if isinstance(above, ast.If) and child in above.body and _CHECKS.search(module.source(above.test)):  # fmt: skip
             ops = above.test.ops if isinstance(above.test, ast.Compare) else ()
             return not any(isinstance(op, ast.NotEq) for op in ops)
-        if isinstance(child, ast.stmt) and any(_demands(module, s) for s in _before(above, child)):
+        if isinstance(child, ast.stmt) and any(_demands(module, s) for s in module.before(child)):
             return True
         if isinstance(above, (*_FUNCTIONS, ast.ClassDef)):
             return False
     return False
-
-
-def _before(above: ast.AST, child: ast.stmt) -> list[ast.stmt]:
-    """The statements in front of one in its block."""
-    for block in (getattr(above, name, None) for name in ("body", "orelse", "finalbody")):
-        if isinstance(block, list) and child in block:
-            return block[: block.index(child)]
-    return []
 
 
 def _demands(module: Module, statement: ast.stmt) -> bool:

@@ -60,7 +60,7 @@ class AutocastHalf(Rule):
 
     def __init__(self) -> None:
         self._turned = False
-        #: Entries of tables that were told: two calls may be given one.
+        #: Entries of tables that have a finding: two calls may be given one table.
         self._spans: set[Span] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

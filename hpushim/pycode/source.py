@@ -122,6 +122,11 @@ class Source:
                     self._places.update((item, (block, at)) for at, item in enumerate(block))
         return self._places.get(statement) or ([statement], 0)
 
+    def before(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements in front of ``statement`` in its block."""
+        block, at = self.place(statement)
+        return block[:at]
+
     def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The innermost ``def`` around ``node``."""
         for above in self.ancestors(node):

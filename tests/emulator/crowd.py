@@ -28,7 +28,7 @@ NO_WORK_S = (
     2.0  # of processor in that time: eight threads that wait for Python's lock use half a second
 )
 
-#: Shows the stacks when it is asked to, whoever holds Python's lock.
+#: Prints the stacks on a signal, whichever thread holds Python's lock.
 _ASKED = "import faulthandler, signal\nfaulthandler.register(signal.SIGUSR1)\n"
 PROGRAM = """
 import faulthandler, sys, threading

@@ -41,7 +41,7 @@ class Removal:
 
 
 def removal(module: Module, statements: Mapping[ast.stmt, bool]) -> Removal:
-    """What to do for ``statements`` to go, with the branches that they leave empty where that is said of them."""
+    """What to do to remove ``statements``; where their value is True, with the branches that they leave empty."""
     gone: set[ast.AST] = set(statements)
     _with_guards(module, gone)
     result = Removal(gone=gone)
@@ -259,7 +259,7 @@ def _is_apart(module: Module, statement: ast.If) -> bool:
     asked, behind = _asked(statement.test), statement.orelse
     line, end = statement.body[-1].end_lineno or 0, getattr(behind[0], "lineno", 0) if behind else 0
     if asked is None or not behind or any(_line(module, n).strip() for n in range(line + 1, end)):
-        return False  # what is said of the branch behind stays with it
+        return False  # a comment on the branch behind stays with it
     while behind:
         other = _asked(behind[0].test) if isinstance(behind[0], ast.If) and is_elif(module, behind[0]) else None  # fmt: skip
         if other is None or other[0] != asked[0] or other[1] == asked[1]:
