@@ -92,8 +92,8 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
             )
         if row is not None and row.target and " " not in row.target:
             message = (
-                f"hpushim does not know what `{shown}` does {where}, and leaves it; Gaudi software reads "
-                f"`{row.target}` instead"
+                f"`{shown}` is not changed {where}. Gaudi software reads `{row.target}` instead: change "
+                "it by hand"
             )
             return Told(message, row.name, "warning")  # a variable stops no program
     if kind == "name":

@@ -36,7 +36,7 @@ def writes_cuda(text: Text) -> bool:
 def replaces_torch(written: str) -> str:
     """The message on a requirement for some versions of torch; a ``=`` alone, or the name `pytorch`, is conda's."""
     remove = (
-        "it, since conda installs its own torch without a version too"
+        "it: conda would install its own torch, with or without a version"
         if _CONDA.match(written)
         else "the version"
     )
@@ -84,7 +84,17 @@ def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bo
     if verdict.status not in ("unsupported", "changed", "partial"):
         return None
     useless = verdict.status == "unsupported"
-    here = "take it out of the requirements for Gaudi" if useless else "the requirement can stay"
+    if verdict.note in {limit.text for limit in known.limits if limit.package}:
+        return (
+            inside(verdict.note),
+            known.name,
+            False,
+        )  # another version is needed, as the note says
+    here = (
+        "take it out of the requirements for Gaudi"
+        if useless
+        else "the requirement can stay, the code has to change"
+    )
     return f"{inside(verdict.note)}; {here}", known.name, useless
 
 

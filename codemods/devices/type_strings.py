@@ -36,11 +36,16 @@ class TypeText(Rule):
             or agnostic(module)  # the text names whatever device the tensor is on
         ):
             return
+        text, tensor, fix = module.source(node), module.source(func.value), _converted(module, node)
+        does = (
+            f"write `.to({tensor})` for `.type({text})`"
+            if fix
+            else f"pass `{tensor}` instead, and call `.to()` with it where the code calls `.type()`"
+        )
         yield self.finding(
             node,
-            f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does "
-            f"not accept; write `.to({module.source(func.value)})` for `.type({module.source(node)})`",
-            fix=_converted(module, node),
+            f"`{text}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does not accept; {does}",
+            fix=fix,
             row=ask(module, "torch.Tensor.type").row,
         )
 

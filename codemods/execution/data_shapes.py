@@ -104,7 +104,7 @@ class DataShape(Rule):
             yield self._told(
                 module,
                 node,
-                f"`{shown}`, a size in `{_shown(module, node)}`, is a value of the data",
+                f"`{shown}`, a size in `{_shown(module, node)}`, depends on the data",
                 _COUNT,
             )
         told: set[tuple[ast.stmt, str]] = set()

@@ -103,7 +103,7 @@ class RequirementsPins(TextRule):
             elif _CONDA.search(entry.value):
                 yield self.finding(
                     entry.span,
-                    f"`{entry.value}` installs CUDA, which Gaudi does not use and which may replace its "
+                    f"`{entry.value}` installs CUDA, which Gaudi does not use, and may replace Gaudi's "
                     "torch; remove it",
                     row=ask(document, "torch").row,
                     code="HPU816",
@@ -154,7 +154,7 @@ class RequirementsPins(TextRule):
                 yield self._pinned(document, word.span, pinned["name"], pinned["asked"])
             elif _CONDA.search(word.text):
                 text = (
-                    f"`{word.text}` installs CUDA, which Gaudi does not use and which may replace its "
+                    f"`{word.text}` installs CUDA, which Gaudi does not use, and may replace Gaudi's "
                     "torch; remove it"
                 )
                 row = ask(document, "torch").row

@@ -172,10 +172,8 @@ class ShellCommands(TextRule):
     def _variables(self, document: Document) -> Iterator[Finding]:
         for assignment in document.script.assignments:
             if _IGNORED.match(assignment.name):
-                text = f"Gaudi software does not read `{assignment.name}`"
                 answer = ask(document, assignment.name)
-                if answer.target:
-                    text += f"; the nearest counterpart is `{answer.target}`"
+                text = f"Gaudi software does not read `{assignment.name}`: {inside(answer.note)}"
                 yield self.finding(assignment.name_span, text, row=answer.row, code="HPU807")
             elif (
                 assignment.name in _GRAPHICS and assignment.value and assignment.value.text == "egl"
@@ -192,9 +190,7 @@ class ShellCommands(TextRule):
                     yield self._path(document, assignment)
 
     def _path(self, document: Document, assignment: Assignment) -> Finding:
-        text = (
-            f"`{assignment.name}` points to the CUDA toolkit, which Gaudi does not use; remove it"
-        )
+        text = f"`{assignment.name}` has a path of the CUDA toolkit, which Gaudi does not use; remove that path"
         return self.finding(assignment.span, text, code="HPU805")
 
     # -- commands ---------------------------------------------------------------------------

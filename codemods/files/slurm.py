@@ -21,6 +21,8 @@ _OPTION = re.compile(
 _NAMED = ("--gres", "--tres")
 _WORD = re.compile(rb"\S+")
 _SETTING = re.compile(r"(slurm_)?(gres=gpu\S*|gpus_per_(node|task)=[1-9]\d*)")
+#: A request for no devices.
+_NONE = re.compile(r"(?:gpu:(?:\w+:)?)?0")
 #: What shows that a launcher's settings are for Slurm.
 _SETTINGS = ("submitit", "slurm", "partition", "sbatch", "tasks_per_node", "timeout_min")
 
@@ -67,6 +69,8 @@ class SlurmResources(TextRule):
                 continue
             if not value and number + 1 < len(words):
                 value = words[number + 1][0]
+            if _NONE.fullmatch(value):
+                continue
             if option.startswith(_NAMED) and not re.search(r"(?:^|[,/])gpu\b", value):
                 continue
             yield self.finding(where, _told(text, option), row=ask(document, "--gres=gpu").row)

@@ -134,7 +134,7 @@ class GradScaler(Rule):
         return self.finding(
             node,
             f"`{own.name}` scales the loss for float16 as `{module.source(node)}` does; bfloat16 on Gaudi needs none: "
-            'hand `device="hpu", enabled=False` to its `__init__`',
+            'pass `device="hpu", enabled=False` to its `__init__`',
             row=ask(module, _ROW).row,
         )
 

@@ -117,5 +117,8 @@ def _told(option: str) -> tuple[str, str] | None:
     if _CARD & set(words) and not device_name(option):
         return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"
     if _CARDS & set(words):
-        return "HPU024", "on Gaudi it counts devices, with one process for each"
+        return (
+            "HPU024",
+            "on Gaudi it counts Gaudi devices: check that the program starts one process for each",
+        )
     return None

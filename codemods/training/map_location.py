@@ -125,7 +125,7 @@ class MapLocation(Rule):
             new = chosen(module, node, new)
         return self.finding(
             node,
-            f"`{module.source(node)}` names CUDA devices; on Gaudi, load all tensors onto {new}",
+            f"`{module.source(node)}` names CUDA devices; on Gaudi, load all tensors onto `{new}`",
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
             claims=(node,),
@@ -150,10 +150,15 @@ class MapLocation(Rule):
             if shared(module) and not agnostic(module):
                 one = chosen(module, node, both)
             change = Replace(node, one)
+        given = (
+            f"`map_location` is `{module.source(node)}` here"
+            if is_none(node)
+            else f"`{module.source(node).splitlines()[0]}` gives no `map_location`"
+        )
         yield self.finding(
             node,
-            f"`map_location` is `{module.source(node)}` here, which loads tensors onto the device of the checkpoint, "
-            "perhaps CUDA; write `hpu` here, and keep the CPU in the other branch",
+            f"{given}, so tensors go to the device of the checkpoint, perhaps CUDA; "
+            "pass `hpu` here, and keep the CPU in the other branch",
             fix=Rewrite("load onto hpu", "safe", (change,)),
             row=ask(module, _ROW).row,
             code="HPU613",
@@ -165,10 +170,10 @@ class MapLocation(Rule):
         change = Replace(default, text) if default else add(call, f"map_location={text}")
         copied = _OWN_STATE not in (module.project.mentions or ()) and only_copied(module, call)
         safety: Safety = "safe" if copied and default is None else "unsafe"
+        does = f"`map_location` is None by default here: make `{text}` the default" if default else "pass `map_location`"  # fmt: skip
         return self.finding(
             call,
-            f"`{module.source(call.func)}` fails on Gaudi if the checkpoint was saved on CUDA; "
-            "pass `map_location`",
+            f"`{module.source(call.func)}` fails on Gaudi if the checkpoint was saved on CUDA; {does}",
             fix=Rewrite("load onto the CPU", safety, (change,)),
             row=ask(module, "torch.load").row,
             code="HPU613",

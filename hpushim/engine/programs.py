@@ -82,7 +82,7 @@ def programs(
             inner = min({*starts} & links.needs({path}), key=lambda each: (not is_called(each), each), default="")  # fmt: skip
             points, why = 12, [f"uses the training loop of `{inner}`"]
         elif starts and (is_called(path) or _is_plain(path) or path in named) and not links.needs({path}).isdisjoint(loads):  # fmt: skip
-            points, why = 12 if path in named and named[path].first else 8, ["imports modules by name"]  # fmt: skip
+            points, why = 12 if path in named and named[path].first else 8, ["may load a training loop by name"]  # fmt: skip
         elif not is_called(path) or path.endswith(".ipynb"):
             continue
         if is_called(path):

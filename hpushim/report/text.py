@@ -39,6 +39,8 @@ _NAMED = 50
 #: Messages of a quiet group; with more of them, it is reported by code.
 _MESSAGES = 40
 _QUOTED = re.compile(r"`[^`]*`")
+#: The first part of a message: what it quotes belongs to it as a whole.
+_FIRST = re.compile(r"(?:`[^`]*`|(?![;.] ).)+")
 _QUIET: frozenset[Trouble] = frozenset({"unsafe", "rewrite", "note"})
 Line = list[tuple[str, str]]
 
@@ -81,7 +83,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     release = report.target.stack
     named = {name for i in assessment.items for name in _RELEASE.findall(i.finding.message)}
     if named - {release}:
-        yield [(f"        A message that names an older release rests on the source of that release; whether it holds for {release} is not known.", "dim")]  # fmt: skip
+        yield [(f"        A message that names an older release rests on the source code of that release; whether it holds for {release} is not known.", "dim")]  # fmt: skip
     yield [(f"Files: {words.files(assessment)}", "dim")]
     if trains := words.trains(report):
         yield [(f"Trains: {_clipped(trains)}", "dim")]
@@ -91,7 +93,12 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     sources = _Sources(report)
     for trouble, items in assessment.groups.items():
         yield [("", "")]
-        yield [(f"{words.heading(assessment, trouble)}: {len(items):,}", "bold underline")]
+        yield [
+            (
+                f"{words.heading(assessment, trouble)}: {len(items):,}{words.needed(assessment, trouble)}",
+                "bold underline",
+            )
+        ]
         yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
     yield from _dependencies(report)
     if not summary.findings:
@@ -100,7 +107,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield from _by_hand(assessment)
     yield from _counts(assessment)
     if summary.unknown or summary.inferred:
-        yield [(f"Facts:    {count(summary.unknown, 'finding')} on what hpushim does not know (unknown), {summary.inferred:,} on what was concluded from a source (inferred)", "")]  # fmt: skip
+        yield [(f"Facts:    {count(summary.unknown, 'finding')} unknown (hpushim does not know what the code or Gaudi does), {summary.inferred:,} inferred (concluded from a source that does not say it itself)", "")]  # fmt: skip
     yield from _steps(assessment)
     yield from _verdict(assessment)
 
@@ -221,7 +228,7 @@ def _also(messages: Sequence[str]) -> str:
     places = [at for at, was in enumerate(first) if any(_plain(o[at]) != _plain(was) for o in others)]  # fmt: skip
     named = [" with ".join(f"{o[at][:_NAMED]}…`" if len(o[at]) > _NAMED else o[at] for at in places)
              for o in others if any(_plain(o[at]) != _plain(first[at]) for at in places)]  # fmt: skip
-    named = [*dict.fromkeys(named)]
+    named = [*{_plain(each): each for each in reversed(named)}.values()][::-1]
     if not named:
         return ""
     more = [f"{len(named) - _FEW:,} more"] if len(named) > _FEW else []
@@ -246,7 +253,10 @@ def _dependencies(report: Report) -> Iterator[Line]:
     yield [("", "")]
     yield [
         ("Dependencies", "bold underline"),
-        (" (in brackets: how many files import it; 0: only a requirement)", "dim"),
+        (
+            " (in brackets: how many files import it; 0: only a requirement; what the training code imports comes first)",
+            "dim",
+        ),
     ]
     for name, says in words.dependencies(report):
         yield [(f"  {showing.quoted(name)}: ", "bold"), (_clipped(says), "")]
@@ -270,8 +280,13 @@ def _by_hand(assessment: Assessment) -> Iterator[Line]:
 
 def _short(text: str) -> str:
     """The first part of a message, which says what is there."""
-    first = re.split(r"[;.] ", text, maxsplit=1)[0]
-    return first if len(first) <= _SHORT else f"{first[:_SHORT]}…"
+    first = _FIRST.match(text)
+    shown = first[0] if first else text
+    return (
+        shown
+        if len(shown) <= _SHORT
+        else f"{shown[:_SHORT].rpartition(' ')[0] or shown[:_SHORT]} …"
+    )
 
 
 def _legend(assessment: Assessment) -> Iterator[Line]:

@@ -90,7 +90,8 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     unsure = [each for each in rest if each.kind != "not assessed"]
     if unknown:
         noun = "dependency" if len(unknown) == 1 else "dependencies"
-        sentence += f" {len(unknown):,} {noun} that {_what(report)} imports {_verb(len(unknown), 'is')} not assessed: {_named(unknown)}."
+        further = "more " if decisive or absent else ""
+        sentence += f" {len(unknown):,} {further}{noun} that {_what(report)} imports {_verb(len(unknown), 'is')} not assessed: {_named(unknown)}."
     if unsure:
         sentence += (
             f" No source shows whether {_named(unsure)} {_verb(len(unsure), 'works')} on Gaudi."
@@ -179,7 +180,8 @@ def _later(works: Sequence[Work]) -> str:
         sentence = f" {CHOSEN.capitalize()}: {count(len(some), 'piece')} of work by hand{_takes(some)}{none}."
     if rest:
         aside = sum(work.aside for work in rest)
-        beside = f", {aside:,} of them {ASIDE}" if aside else ""
+        of_them = "" if aside == len(rest) else f"{aside:,} of them "
+        beside = f", {of_them}{ASIDE}" if aside else ""
         sentence += f" Not needed to start training: {count(len(rest), 'piece')} of work by hand{_takes(rest)}{beside}."
     return sentence
 

@@ -50,6 +50,14 @@ def heading(made: Assessment, trouble: Trouble) -> str:
     return f"{TROUBLES[trouble]}{later}"
 
 
+def needed(made: Assessment, trouble: Trouble) -> str:
+    """How much of what stops has to be done before the program trains, where that is a part of it."""
+    group = made.groups[trouble] if trouble == "stops" else ()
+    first = {place for each in made.summary.work if each.required for place in each.places}
+    number = sum(f"{item.path}:{item.finding.line}" in first for item in group)
+    return f" ({number:,} of them to repair {_NEEDED})" if 0 < number < len(group) else ""
+
+
 def doubt(item: Item) -> str:
     """How sure the fact behind it is, where it is not stated by a source."""
     if item.basis.status == "unknown" or item.finding.severity == "unknown":

@@ -245,7 +245,11 @@ def test_a_long_message_is_cut_and_keeps_its_end(length: int) -> None:
     message = "x" * (length - 3) + "end"
     found = text._clipped(message)
     assert found == (message if length <= 2000 else f"{'x' * 1800}…{message[-200:]}")
-    assert text._short("a" * 110) == "a" * 110 and text._short("a" * 111) == "a" * 110 + "…"
+    assert text._short("a" * 110) == "a" * 110 and text._short("a" * 111) == "a" * 110 + " …"
+    assert (
+        text._short("one " * 40) == "one " * 27 + "…"
+        and text._short("`a. b` stops; c") == "`a. b` stops"
+    )
     assert text._short("what; why. more") == "what" and text._short("what. why; more") == "what"
 
 
@@ -262,7 +266,7 @@ def test_for_what_else_the_same_is_said(messages: list[str], also: str) -> None:
 def test_dependencies_are_listed_in_text_and_markdown() -> None:
     one = Dependency("zq", 2, True, "files", "1.0", "compiled for CUDA", "a.so")
     whole = report(file(), dependencies=(one,))
-    assert "Dependencies (in brackets: how many files import it; 0: only a requirement)" in render(whole)  # fmt: skip
+    assert "Dependencies (in brackets: how many files import it; 0: only a requirement; what the training code imports comes first)" in render(whole)  # fmt: skip
     assert "  zq 1.0: 2 files: compiled for CUDA, and its code does not mention hpu (a.so)" in render(whole)  # fmt: skip
     table = render(whole, "markdown")
     assert "### Dependencies\n\n| package | what is known |\n|---|---|\n| zq 1.0 | 2 files: compiled for CUDA" in table  # fmt: skip

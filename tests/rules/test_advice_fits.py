@@ -48,13 +48,13 @@ def test_a_row_speaks_of_its_name_alone(
 
 
 @pytest.mark.parametrize(("kind", "name", "form"), [("requirements", "requirements.txt", "{}\n"), ("yaml", "environment.yml", "dependencies:\n  - pip:\n    - {}\n")])  # fmt: skip
-@pytest.mark.parametrize(("package", "end"), [("apex==0.1", "; take it out of the requirements for Gaudi"), ("diffusers>=0.25", "; the requirement can stay")])  # fmt: skip
+@pytest.mark.parametrize(("package", "end"), [("apex==0.1", "; take it out of the requirements for Gaudi"), ("diffusers>=0.25", "; the requirement can stay, the code has to change")])  # fmt: skip
 def test_a_requirement_is_told_what_to_do(kind: str, name: str, form: str, package: str, end: str) -> None:  # fmt: skip
     ((message, _),) = said(form.format(package), "HPU815", kind, name)
     assert message.endswith(end)
 
 
-@pytest.mark.parametrize(("line", "end"), [("pytorch=1.1.0", "without a version too"), ("pytorch==1.1.0", "without a version too"), ("torchvision=0.3.0=py37", "without a version too"), ("torchvision==0.3.0", "remove the version")])  # fmt: skip
+@pytest.mark.parametrize(("line", "end"), [("pytorch=1.1.0", "with or without a version"), ("pytorch==1.1.0", "with or without a version"), ("torchvision=0.3.0=py37", "with or without a version"), ("torchvision==0.3.0", "remove the version")])  # fmt: skip
 def test_conda_takes_its_own_torch(line: str, end: str) -> None:
     ((message, _),) = said(f"dependencies:\n  - {line}\n", "HPU817", "yaml", "environment.yml")
     assert message.endswith(end)
