@@ -671,3 +671,32 @@ def test_what_goes_may_begin_or_end_as_its_neighbours(gap: str, around: str, bes
         assert ast.dump(ast.parse(after.text)) == ast.dump(
             ast.parse(f"{around}{'; '.join(kept)}\n")
         )
+
+
+_NESTED = (
+    "def f(x: a = b, /, y: c = d, *args: e, z: g = h, **k: i) -> j: pass\n",
+    "@a\nasync def f(x: b, y: c = d, *, z: e = g): pass\n",
+    "v = [a for b in c if d for e in g if h for i in j]\n",
+    "v = {a: b for c, d in e for g in h for i in j if k}\n",
+    "v = a[b, c:d, (e, g)], h[i:j], k[l]\n",
+    "v = a.x[b.y, c](d, *e, n=g, **h)\n",
+    "v = (lambda x=a, *, y=b: c), d and e and g and not h\n",
+    "v = a < b < c if d else f'{e:{g}}{h}'\n",
+    "@a\nclass C(b, *c, metaclass=d, **e): pass\n",
+    "with a as b.x, (c) as d[e]: pass\n",
+    "match a, b:\n    case c.x(y=d.z) | {e.x: g.y} if h: pass\n",
+)
+
+
+@pytest.mark.parametrize("text", _NESTED)
+@pytest.mark.parametrize("frame", ["{}", "if y:\n  {}", "class D:\n\t{}"])
+def test_changes_of_one_statement_are_all_made_in_any_order(text: str, frame: str) -> None:
+    lines = text.splitlines(keepends=True)
+    indent = frame.partition("\n")[2].removesuffix("{}")
+    m = module(frame.format(indent.join(lines)))
+    names = [n for n in ast.walk(m.tree) if isinstance(n, ast.Name) and n.id not in "vy"]
+    pairs = [[one, other] for one in names for other in names if one is not other]
+    for picked in (*pairs, names, names[::-1]):
+        after = made(m, *(Replace(name, f"new.{name.id}") for name in picked))
+        found = [ast.unparse(n) for n in ast.walk(ast.parse(after)) if isinstance(n, ast.Attribute)]
+        assert {f"new.{name.id}" for name in picked} <= set(found)

@@ -57,13 +57,15 @@ class Builder:
         made = there
         # Lists of many items are copied once, not for each item.
         lists: dict[str, list[Any]] = {}
-        gone: list[ast.AST] = []
+        below = self._below.get(node, {})
+        gone = [child for child in below if child in self._removed]
+        # What libcst holds inside of another child (a parameter's default, the second `for`) comes after it.
+        ways = sorted(
+            ((slot(node, child, there), child) for child in below if child not in self._removed),
+            key=lambda pair: len(pair[0]),
+        )
         within = within or bool(getattr(there, "lpar", ()))
-        for child in self._below.get(node, ()):
-            if child in self._removed:
-                gone.append(child)
-                continue
-            way = slot(node, child, there)
+        for way, child in ways:
             old = get(there, way)
             new = self._build(child, old, within=within or bracketed(node, child))
             if new is old:
