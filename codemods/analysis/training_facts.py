@@ -51,7 +51,7 @@ TRAINS_HERE = ProjectFact(TRAINS, _trains, kinds=("python", "notebook"))
 
 #: The owner of what is called where a backward pass runs.
 STEP = "*"
-_CALL = lazily(rb"\b([\w.]{1,100})\(")
+_CALL = lazily(rb"\b([\w.]{1,100})\)?\(")
 _DEFINED = lazily(rb"\n[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")
 _MODULE = lazily(rb"\nimport[ \t]+(?!torch\b|numpy\b)[\w.]*?(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?=[\r\n#])")  # fmt: skip
 _TAKEN_FROM = lazily(rb"\n[ \t]*from[ \t]+(?!torch\b)[\w.]+[ \t]+import[ \t]*(\([^()]*\)|[^\n]*)")

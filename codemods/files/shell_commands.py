@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterator
 
 from hpushim.engine.rules.rule import Code, Document, TextRule
@@ -362,9 +364,14 @@ def _handed(document: Document, ours: list[Command]) -> Iterator[tuple[Word, str
 
 
 def _revalue(document: Document, word: Word, value: str, new: str) -> Edit:
-    """Puts ``new`` in the place of ``value``, the end of the word."""
+    """Puts ``new`` in the place of ``value``, the end of the word, whose quotes go where they are inside of it: ``--device=cu"da"``."""
     written = document.source(word.span)
-    at = written.rindex(value)
+    at = written.rfind(value)
+    if at < 0:
+        text = word.text.removesuffix(value) + new
+        return document.replace(
+            word.span, json.dumps(text) if written[0] == '"' else shlex.quote(text)
+        )
     start = word.span.start + len(written[:at].encode())
     return document.replace(Span(start, start + len(value.encode())), new)
 

@@ -13,9 +13,9 @@ from ..analysis.names import word
 from .tensors import is_mask, is_tensor
 
 # The patterns begin with the one byte that they look for: everything else is passed over at the speed of memory.
-_BRACKETS = re.compile(rb"\[([^\[\]\n\"']+)\]")
-_NESTED = re.compile(rb"\[([^\[\]\n]*(?:\[[^\[\]\n]*\][^\[\]\n]*)+)\]")
-_INNER = re.compile(rb"\[[^\[\]\n]*\]")
+_BRACKETS = re.compile(rb"\[([^\[\]\"']+)\]")
+_NESTED = re.compile(rb"\[(?<=[A-Za-z0-9_)\]]\[)([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)+)\]")
+_INNER = re.compile(rb"\[[^\[\]]*\]")
 _SUBSCRIPTED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_)]")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMPARES = re.compile(rb"[<>~]|[=!]=")

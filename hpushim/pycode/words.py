@@ -72,7 +72,8 @@ class Words:
                     return True
             else:
                 behind = at + size
-                while behind < end and data[behind] in _BETWEEN:
+                passed = _TO_CALL if use == "call" else _BETWEEN
+                while behind < end and data[behind] in passed:
                     behind += 1
                 if data[behind : behind + 1] in (b"(" if use == "call" else b"=", b"#"):
                     return True
@@ -100,6 +101,8 @@ class Words:
 
 
 _BETWEEN = frozenset(b" \t\r\n\f\\")
+#: What is called may be in parentheses of its own: ``(f)(x)``.
+_TO_CALL = _BETWEEN | {ord(")")}
 
 
 def _is_behind_a_dot(data: bytes, start: int, at: int) -> bool:

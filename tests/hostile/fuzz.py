@@ -68,7 +68,29 @@ def context(style: str = "native", unsafe: bool = False) -> Context:
 
 def python(choose: random.Random) -> None:
     """A program by grammar: found, rewritten and come to rest; the same whatever its layout."""
-    grammar = pieces.Grammar(choose, choose.choice((10, 11, VERSION, 14)))
+    _program(pieces.Grammar(choose, choose.choice((10, 11, VERSION, 14))), choose)
+
+
+def known(choose: random.Random) -> None:
+    """The same of the names that rules ask for, with values that go in circles."""
+    _program(pieces.Known(choose, choose.choice((10, VERSION)), _words()), choose)
+
+
+@cache
+def _words() -> dict[str, list[str]]:
+    """What rules ask for, by the kind of word, and what the matrix has rows of."""
+    from hpushim.engine.rules.registry import rules
+
+    found = {
+        kind: sorted({word for rule in rules() for word in getattr(rule.wants, kind)})
+        for kind in ("names", "attributes", "calls", "keywords", "strings", "imports")
+    }
+    rows = [name for row in load().rows if row.kind == "python" for name in row.names]
+    found["names"] = sorted({name.removesuffix(".*") for name in (*found["names"], *rows)})
+    return found
+
+
+def _program(grammar: pieces.Grammar, choose: random.Random) -> None:
     text = grammar.program()
     if not _held(text, choose, parses=grammar.needs <= VERSION):
         return
@@ -676,7 +698,7 @@ def _command(line: list[str], files: dict[str, str | bytes]) -> None:
 
 KINDS: dict[str, tuple[Callable[[random.Random], None], int]] = {
     "python": (python, 30), "real": (real, 30), "made": (made, 15), "edits": (edits, 15), "changes": (changes, 20), "words": (words, 6),
-    "settings": (settings, 4), "rows": (rows, 4), "ledgers": (ledgers, 6),
+    "settings": (settings, 4), "rows": (rows, 4), "ledgers": (ledgers, 6), "known": (known, 30),
 }  # fmt: skip
 
 

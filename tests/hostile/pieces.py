@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 #: What rules look for, among names that mean nothing.
 _CUDA = (
@@ -408,6 +408,79 @@ class Grammar:
         )  # fmt: skip
 
 
+class Known(Grammar):
+    """A program of what rules know by name, its values handed on in circles: few names, each given by several others, in loops and functions."""
+
+    def __init__(
+        self, choose: random.Random, version: int, words: Mapping[str, Sequence[str]]
+    ) -> None:
+        super().__init__(choose, version)
+        self._words = words
+        self._left = choose.choice((2, 4, 8, 12))
+        self._few = choose.sample(_FEW, choose.choice((2, 3, 5)))
+
+    def program(self) -> str:
+        lines = [
+            "import torch",
+            *(f"import {self._word('imports')}" for _ in range(self.choose.randrange(3))),
+        ]
+        return "\n".join(lines) + "\n" + super().program()
+
+    def _word(self, kind: str) -> str:
+        return self.choose.choice(self._words[kind])
+
+    def _simple(self) -> str:
+        return (
+            self._filled(self.choose.choice(_HANDED_ON))
+            if self.choose.random() < 0.8
+            else super()._simple()
+        )
+
+    def _atom(self) -> str:
+        pick = self.choose.random()
+        if pick < 0.5:
+            return self.choose.choice(self._few)
+        return self._filled(self.choose.choice(_KNOWN)) if pick < 0.9 else super()._atom()
+
+    def _filled(self, form: str) -> str:
+        for kind in ("names", "calls", "attributes", "keywords", "strings"):
+            while f"<{kind}>" in form:
+                form = form.replace(f"<{kind}>", self._word(kind), 1)
+        while "$" in form:
+            form = form.replace("$", self.choose.choice(self._few), 1)
+        return form
+
+
+_FEW = (
+    "x",
+    "y",
+    "model",
+    "state",
+    "batch",
+    "loss",
+    "optimizer",
+    "loader",
+    "device",
+    "args",
+    "self.x",
+    "self.model",
+    "f",
+    "x['a']",
+    "C",
+)
+_KNOWN = (
+    "<names>", "<names>($)", "<names>($, $)", "<names>($, <keywords>=$)", "$.<calls>()", "$.<calls>($)", "$.<attributes>", "'<strings>'", "$($)",
+    "$[$]", "$['a']", "f($)", "C($)", "$.parameters()", "$.state_dict()", "torch.load($)", "next($)", "($ or $)", "($ if $ else $)", "[$ for x in []]",
+    "getattr($, '<attributes>')", "len($)", "$.shape[0]", "torch.cat([$, $])", "($ > 0)", "{'a': $, **{}}", "(lambda: $)()", "map(f, $)",
+)  # fmt: skip
+_HANDED_ON = (
+    "$ = $", "$, y = y, $", "$ = $.cuda()", "$ = $.to($)", "$ = $[$]", "$ = torch.load($)", "$ = torch.load($, map_location='cuda')", "$ = $.<calls>($)",
+    "$ = <names>($)", "$ = <names>", "$ = $.<attributes>", "$ = f($)", "$ = C($)", "$ = $($)", "$.load_state_dict($)", "torch.save($, $)", "$ += $",
+    "$.<calls>($)", "$.<calls>(<keywords>=$)", "<names>($)", "<names>", "$.<attributes> = $", "$ = dict(<keywords>=$)", "$ = next(iter($))", "del x",
+    "$ = [$, $]", "$ = {'a': $}", "$ = $ or $", "$ = $ if $ else $", "$ = torch.device($)", "$ = '<strings>'", "$ = lambda x: $", "$.append($)",
+    "$ = torch.cat([$, $])", "$ = $[$ > 0]", "$ = $.view(-1, $)", "$.backward()", "$.step()", "$ = getattr($, '<attributes>', $)", "$ = $.item()",
+    "parser.add_argument('--<attributes>', default=$)", "f = torch.compile($)", "assert $ == '<strings>'",
+)  # fmt: skip
 _COMPOUND: tuple[Callable[[Grammar, int], list[str]], ...] = (
     Grammar._if, Grammar._if, Grammar._for, Grammar._while, Grammar._try, Grammar._with, Grammar._with, Grammar._def, Grammar._def,
     Grammar._class, Grammar._match,
