@@ -49,9 +49,10 @@ class AutocastState(Rule):
             if answer.fixable
             else None
         )
+        use = "pass" if name == new else f"use `{new}` with"
         yield self.finding(
             node,
-            f"`{module.source(node)}` refers to autocast on CUDA; use `{new}` with the device type",
+            f"`{module.source(node)}` refers to autocast on CUDA; {use} the device type",
             fix=fix,
             row=answer.row,
             code="HPU207" if custom else "HPU211",

@@ -106,8 +106,12 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield [("", "")]
     yield from _by_hand(assessment)
     yield from _counts(assessment)
-    if summary.unknown or summary.inferred:
-        yield [(f"Facts:    {count(summary.unknown, 'finding')} unknown (hpushim does not know what the code or Gaudi does), {summary.inferred:,} inferred (concluded from a source that does not say it itself)", "")]  # fmt: skip
+    unsure = {
+        "unknown (hpushim does not know what the code or Gaudi does)": summary.unknown,
+        "inferred (concluded from a source that does not say it itself)": summary.inferred,
+    }
+    if facts := [f"{count(number, 'finding')} {how}" for how, number in unsure.items() if number]:
+        yield [(f"Facts:    {', '.join(facts)}", "")]
     yield from _steps(assessment)
     yield from _verdict(assessment)
 

@@ -261,7 +261,8 @@ def _core(report: Report, kernels: Sequence[Item], required: Sequence[Work]) -> 
         parts.append(_sources(report))
     if kernels:
         parts.append(f"{count(len(kernels), 'place')} in Python that {_verb(len(kernels), 'holds')}, {_verb(len(kernels), 'builds')} or {_verb(len(kernels), 'registers')} kernels")  # fmt: skip
-    besides = [work for work in required if work.effort != "none"]
+    places = {f"{item.path}:{item.finding.line}" for item in kernels}
+    besides = [w for w in required if w.effort != "none" and places.isdisjoint(w.places)]
     more = f" Besides the kernels, {_amount(besides)}" if besides else ""
     return (
         f"The core of this project is kernels for NVIDIA GPUs: {', and '.join(parts)}. Gaudi cannot run them, and hpushim does not "

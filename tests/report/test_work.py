@@ -529,3 +529,12 @@ def test_the_heading_of_what_stops_says_what_the_list_by_hand_says(
     assert f"Stops on Gaudi{later}: 1" in text.splitlines()
     if later and not around:
         assert f"  {later[2:]}:" in text.splitlines()
+
+
+@pytest.mark.parametrize(("chosen", "part"), [((), ""), ((1,), " (1 of them to repair before it trains on Gaudi)"), ((0, 1), None)])  # fmt: skip
+def test_the_heading_of_what_stops_counts_what_comes_first(
+    chosen: tuple[int, ...], part: str | None
+) -> None:
+    found = [at(3 + 9 * n, f"`load{n}`: stops", f"HPU51{n + 1}", severity="error", effect=None, **({"unchosen": True} if n in chosen else {})) for n in (0, 1)]  # type: ignore[arg-type]  # fmt: skip
+    (line,) = [each for each in render_text(report(python(*found))).splitlines() if each.startswith("Stops on Gaudi")]  # fmt: skip
+    assert line == (f"Stops on Gaudi: 2{part}" if part is not None else "Stops on Gaudi, needed only with options, models or scripts other than the defaults: 2")  # fmt: skip

@@ -64,3 +64,45 @@ def test_conda_takes_its_own_torch(line: str, end: str) -> None:
 def test_setting_an_attribute_shows_no_class(use: str, told: bool) -> None:
     text = f"import torch\n\n\ndef f(path, meta):\n    saved = torch.load(path, map_location='cpu')\n    {use}\n    return saved\n"
     assert bool(said(text, "HPU615")) is told
+
+
+@pytest.mark.parametrize("value", ["x", "x[0]", "self.weight"])
+@pytest.mark.parametrize(("form", "told"), [("y.type({}.type())", "write `.to({})` for"), ("f(y, {}.type())", "pass `{}` instead"), ("f(y, dtype={}.type())", "pass `{}` instead")])  # fmt: skip
+def test_a_type_as_text_is_advised_on_by_its_use(value: str, form: str, told: str) -> None:
+    ((message, _),) = said(f"import torch\n\n\ndef g(self, x, y):\n    return {form.format(value)}\n", "HPU126")  # fmt: skip
+    assert told.format(value) in message
+
+
+@pytest.mark.parametrize(("parameter", "given", "told"), [("path", "", "; pass `map_location`"), ("path, where=None", ", map_location=where", 'None by default here: make `"cpu"` the default')])  # fmt: skip
+@pytest.mark.parametrize(
+    "form", ["return torch.load(path{})", "net.load_state_dict(torch.load(path{}))"]
+)
+def test_a_load_is_advised_on_by_what_it_is_given(parameter: str, given: str, told: str, form: str) -> None:  # fmt: skip
+    text = f"import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\n\n\ndef f({parameter}):\n    {form.format(given)}\n"
+    assert told in said(text, "HPU613")[0][0]
+
+
+@pytest.mark.parametrize(("count", "number"), [("0", 0), ("8", 1)])
+@pytest.mark.parametrize("form", ["--gpus={}", "--gpus {}", "--gres=gpu:{}", "--gres=gpu:a100:{}", "-G {}"])  # fmt: skip
+@pytest.mark.parametrize("line", ["#SBATCH {}", "srun {} python train.py"])
+def test_no_device_is_no_request(line: str, form: str, count: str, number: int) -> None:
+    text = f"#!/bin/bash\n{line.format(form.format(count))}\n"
+    assert len(said(text, "HPU813", "shell", "job.sh")) == number
+
+
+@pytest.mark.parametrize(("name", "value"), [("PATH", "/usr/local/cuda/bin:$PATH"), ("LD_LIBRARY_PATH", "/usr/local/cuda/lib64:$LD_LIBRARY_PATH"), ("CUDA_HOME", "/usr/local/cuda")])  # fmt: skip
+def test_a_path_goes_and_not_its_variable(name: str, value: str) -> None:
+    ((message, _),) = said(f"export {name}={value}\n", "HPU805", "shell", "run.sh")
+    assert message.endswith("; remove that path")
+
+
+@pytest.mark.parametrize(("form", "told"), [("torch.is_autocast_enabled()", "; pass the device type"), ("torch.get_autocast_gpu_dtype()", "; use `torch.get_autocast_dtype` with the device type")])  # fmt: skip
+def test_a_name_that_stays_only_gets_an_argument(form: str, told: str) -> None:
+    ((message, _),) = said(f"import torch\n\nx = torch.zeros(1).cuda()\nprint({form})\n", "HPU211")
+    assert message.endswith(told)
+
+
+@pytest.mark.parametrize("package", ["pytorch-lightning==1.4.2", "lightning==1.5"])
+def test_a_version_that_is_too_old_is_no_package_to_remove(package: str) -> None:
+    ((message, _),) = said(f"{package}\n", "HPU815", "requirements", "requirements.txt")
+    assert "2.5.5" in message and "take it out" not in message and "can stay" not in message
