@@ -17,6 +17,8 @@ from hpushim.emulator import device, profiles
 from hpushim.matrix.schema import Generation
 
 _told: set[tuple[str, str]] = set()
+#: Functions that are to be replaced where torch holds them: name, the function, what takes its place.
+_functions: list[tuple[str, Any, Any]] = []
 
 Asks = Callable[..., bool]
 
@@ -37,6 +39,7 @@ def install() -> None:
     _guard_memory()
     if torch.distributed.is_available():
         _guard_distributed()
+    _put_functions()
 
 
 def _guard_memory() -> None:
@@ -82,7 +85,8 @@ def _guard_distributed() -> None:
 def _guard(owner: Any, name: str, row: str, asks: Asks) -> None:
     """Has ``owner.name`` object, in the words of a row, where ``asks`` says yes of its arguments.
 
-    A method is set on its class; a function, which has to be one that only torch calls, in the modules that hold it.
+    A method is set on its class; a function, which has to be one that only torch calls, in the modules that hold it, by
+    :func:`_put_functions`.
     """
     original = getattr(owner, name)
     marks = vars(original).setdefault("__hpushim_asks__", set()) if hasattr(original, "__dict__") else set()  # fmt: skip
@@ -99,18 +103,18 @@ def _guard(owner: Any, name: str, row: str, asks: Asks) -> None:
     if isinstance(owner, type):
         setattr(owner, name, guarded)
         return
-    for module in _holders(original):
-        setattr(module, name, guarded)
+    _functions.append((original.__name__, original, guarded))
 
 
-def _holders(original: Any) -> list[Any]:
-    """The modules of torch that hold a function under its name."""
-    return [
-        module
-        for key, module in list(sys.modules.items())
-        if key.partition(".")[0] == "torch"
-        and vars(module).get(original.__name__) is original
-    ]  # fmt: skip
+def _put_functions() -> None:
+    """Replaces functions in every module of torch that holds them: one walk for all of them."""
+    for key, module in list(sys.modules.items()):
+        if key.partition(".")[0] == "torch":
+            held = vars(module)
+            for name, original, guarded in _functions:
+                if held.get(name) is original:
+                    setattr(module, name, guarded)
+    _functions.clear()
 
 
 def object_to(name: str) -> None:

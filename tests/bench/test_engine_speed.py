@@ -55,17 +55,20 @@ def ratio(work: Callable[[str], object], texts: list[str]) -> float:
     return best[1] / best[0]
 
 
+@pytest.mark.bench
 def test_names_and_scopes_cost_little_more_than_the_parser(texts: list[str]) -> None:
     matrix = load()
     assert ratio(lambda text: Module(text, "a.py", Target(), matrix), texts) < 4
 
 
+@pytest.mark.bench
 def test_all_rules_cost_a_few_times_the_parser(texts: list[str]) -> None:
     context = Context(Target(), load())
     kept = [text for text in texts if judge.interesting(text.encode(), "python", "a.py")]
     assert ratio(lambda text: one_file.examine(text, "python", "a.py", context), kept) < 8
 
 
+@pytest.mark.bench
 def test_cost_grows_with_the_text_and_no_faster() -> None:
     context = Context(Target(), load())
     part = (

@@ -53,7 +53,7 @@ def environment(**changes: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name == "HPUSHIM_CACHE_DIR" or not name.startswith(("HPUSHIM", "PT_HPU", "RANK", "CUDA"))
+        if "CACHE" in name or not name.startswith(("HPUSHIM", "PT_HPU", "RANK", "CUDA"))
     }
     return {**kept, "OMP_NUM_THREADS": "1", **changes}
 

@@ -65,9 +65,7 @@ class Run:
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of every training: this one, without hpushim's variables, one thread, no bytecode left behind."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("HPUSHIM")}
-    if "HPUSHIM_CACHE_DIR" in os.environ:
-        env["HPUSHIM_CACHE_DIR"] = os.environ["HPUSHIM_CACHE_DIR"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
     env.update(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0")
     env["TOKENIZERS_PARALLELISM"] = "false"
     for name in (

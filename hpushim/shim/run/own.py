@@ -22,27 +22,32 @@ def is_never(module: str) -> bool:
     return top in _NEVER or top in sys.stdlib_module_names
 
 
-@functools.lru_cache(maxsize=4096)
 def is_own_folder(folder: Path) -> bool:
     """Whether a folder is somebody's own: not the standard library's, not one that libraries are installed to, not in an
     environment.
     """
-    if folder.name in _LIBRARIES or folder in _installed() or (folder / "pyvenv.cfg").is_file():
-        return False
-    return folder.parent == folder or is_own_folder(folder.parent)
+    return _is_own(str(folder.resolve()))
 
 
 def is_own_file(file: str | Path) -> bool:
     """Whether a file is somebody's own."""
     # Each module that is loaded is asked for: without pathlib that is a third of the time.
-    if os.path.islink(file):  # noqa: PTH114
-        return is_own_folder(Path(file).resolve().parent)
-    return _is_own_directory(os.path.dirname(file))  # noqa: PTH120
+    name = os.fspath(file)
+    if os.path.islink(name) or not os.path.isabs(name):  # noqa: PTH114, PTH117
+        return is_own_folder(Path(name).resolve().parent)
+    return _is_own(os.path.dirname(name))  # noqa: PTH120
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_own_directory(name: str) -> bool:
-    return is_own_folder(Path(name).resolve())
+def _is_own(folder: str) -> bool:
+    """The same of an absolute name. One folder after the other, since most have their parents in common."""
+    linked = os.path.islink(folder) or ".." in folder  # noqa: PTH114
+    if linked and (real := os.path.realpath(folder)) != folder:
+        return _is_own(real)
+    parent, name = os.path.split(folder)
+    if name in _LIBRARIES or folder in _installed() or os.path.isfile(f"{folder}/pyvenv.cfg"):  # noqa: PTH113
+        return False
+    return parent == folder or _is_own(parent)
 
 
 def is_own_script(script: Path) -> bool:
@@ -53,11 +58,11 @@ def is_own_script(script: Path) -> bool:
 
 
 @functools.cache
-def _installed() -> frozenset[Path]:
+def _installed() -> frozenset[str]:
     import site
     import sysconfig
 
     paths = sysconfig.get_paths()
     folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     folders += [*getattr(site, "getsitepackages", list)(), site.getusersitepackages()]
-    return frozenset(Path(folder).resolve() for folder in folders if folder)
+    return frozenset(os.path.realpath(folder) for folder in folders if folder)
