@@ -367,6 +367,31 @@ def test_init_writes_what_fits(tmp_path: Path, ran: Any) -> None:
         assert f'mode = "lazy"{newline}style = "dual"{newline}# exclude' in after
 
 
+@pytest.mark.parametrize("state", ["ok", "note", "problem"])
+def test_what_is_found_on_this_machine_is_a_table(monkeypatch: pytest.MonkeyPatch, ran: Any, state: Any) -> None:  # fmt: skip
+    from hpushim.shim import diagnosis
+
+    found = [diagnosis.Fact("a", "ok", "here"), diagnosis.Fact("long", state, "there", "this")]
+    monkeypatch.setattr(diagnosis, "facts", lambda: iter(found))
+    code = int(state == "problem")
+    assert ran("doctor") == (code, f"a     ok      here\nlong  {state:<8}there\n{'':14}do: this\n", "")  # fmt: skip
+    code, said, err = ran("doctor", "--json")
+    assert (code, json.loads(said), err) == (code, [vars(fact) for fact in found], "")
+
+
+def test_patches_are_numbered_in_a_folder_that_is_made(tmp_path: Path, ran: Any) -> None:
+    (tmp_path / "a.py").write_text(CUDA)
+    (tmp_path / "run.sh").write_text("export NCCL_DEBUG=INFO\nexport CUDA_VISIBLE_DEVICES=0\n")
+    for _ in range(2):
+        code, _, err = ran("migrate", ".", "--split", "deep/out", "--pr", "pr.md")
+        names = sorted(file.name for file in (tmp_path / "deep" / "out").iterdir())
+        assert (code, names[0]) == (0, "0001-devices.patch")
+        assert [line for line in err.splitlines() if line.startswith("wrote ")] == [f"wrote deep/out/{name}" for name in names]  # fmt: skip
+        text = (tmp_path / "deep" / "out" / names[0]).read_text()
+        assert f"[PATCH 1/{len(names)}]" in text and '+x = torch.ones(2, device="hpu")' in text
+    assert (tmp_path / "a.py").read_text() == CUDA and "devices" in (tmp_path / "pr.md").read_text()
+
+
 # Proofs.
 
 

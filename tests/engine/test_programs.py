@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hpushim.engine import programs
+from hpushim.engine.links import Links
+from hpushim.engine.programs import Started
 from hpushim.engine.project import analyse
 from hpushim.model import Report, Target
 
@@ -108,3 +111,39 @@ def test_the_program(tmp_path: Path, files: dict[str, str], program: str) -> Non
 def test_a_program_of_another_package_may_train(tmp_path: Path, command: str) -> None:
     report = of(tmp_path, {"lib/net.py": "import torch\nfrom theirs.nets import Net\n", "go.sh": f"{command}\n", "show.py": MAIN})  # fmt: skip
     assert (report.trained_by, report.program, report.programs) == ("theirs", "go.sh", ())
+
+
+README, SCRIPT = Started("README.md", True, 0), Started("go.sh", False, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "what", "named", "points"),
+    [
+        ("go.py", "trains", None, 12), ("train.py", "trains", None, 25), ("Main.py", "trains", None, 14), ("a/b/go.py", "trains", None, 10), ("eval.py", "trains", None, 2),
+        ("go.py", "trains", README, 22), ("go.py", "trains", SCRIPT, 16), ("eval/go.py", "trains", None, 8), ("examples/go.py", "trains", None, 8), ("demo/go.py", "trains", None, 5),
+        ("go.py", "trains alone", None, 10), ("go.ipynb", "trains", None, -4), ("go.ipynb", "trains alone", None, -6), ("train_eval.py", "trains", None, 25),
+        ("go.py", "uses", None, 6), ("go.py", "uses", README, 22), ("go.py", "uses", SCRIPT, 16), ("train.py", "uses", None, 25), ("main.py", "uses", None, 14), ("train/go.py", "uses", None, 11), ("test.py", "uses", README, 12),
+        ("main.py", "loads", None, 10), ("main.py", "loads", SCRIPT, 14), ("main.py", "loads", README, 24), ("train.py", "loads", None, 21), ("go.py", "loads", None, None), ("go.py", "loads", SCRIPT, 12), ("go.py", "loads", README, 22),
+        ("train.py", "", None, 8), ("train.py", "", README, 18), ("go.py", "", README, None), ("train.ipynb", "", README, None),
+    ],
+)  # fmt: skip
+def test_what_each_sign_weighs(path: str, what: str, named: Started | None, points: int | None) -> None:  # fmt: skip
+    imports: dict[str, list[tuple[str, str]]] = {path: [("lib_zq.fit", "")] if what == "uses" else [("lib_zq.make", "")] if what == "loads" else [], "lib_zq/fit.py": [], "lib_zq/make.py": []}  # fmt: skip
+    starts = [path] if what.startswith("trains") else ["lib_zq/fit.py"]
+    scripts = [] if what == "trains alone" or named else [path]
+    found = programs.programs(starts, [*scripts, "other_zq.py"], ["lib_zq/make.py"], Links(imports), {path: named} if named else {})  # fmt: skip
+    assert {each.path: number for number, each in found}.get(path) == points
+    signs = {"trains": "has a training loop", "uses": "uses the training loop of `lib_zq/fit.py`", "loads": "imports modules by name"}  # fmt: skip
+    wanted = [signs[what.split()[0]]] if what else []
+    wanted += ["is named for training"] * ("train" in path.rpartition("/")[2])
+    wanted += [f"`{named.by}` has a command that starts it"] if named else []
+    assert {each.why for _, each in found if each.path == path} == ({", ".join(wanted)} if points is not None else set())  # fmt: skip
+
+
+def test_of_as_likely_ones_the_readmes_order_counts_then_the_shortest_path() -> None:
+    links = Links({path: [] for path in ("a.py", "b.py", "cc.py", "d.py")})
+    named = {"b.py": Started("README.md", True, 1), "cc.py": Started("README.md", True, 0)}
+    found = programs.programs([*"ab"], [], [], links, {})
+    assert [each.path for _, each in found] == ["a", "b"]
+    found = programs.programs(["a.py", "b.py", "cc.py", "d.py"], ["a.py", "d.py"], [], links, named)
+    assert [(points, each.path) for points, each in found] == [(22, "cc.py"), (22, "b.py"), (12, "a.py"), (12, "d.py")]  # fmt: skip

@@ -47,6 +47,15 @@ def _honest(name: str) -> Answer:
     return answer
 
 
+@pytest.mark.parametrize(("steps", "known"), [(0, True), (1, True), (4, True), (5, False)])
+def test_a_name_that_is_taken_over_is_followed_some_steps(monkeypatch: pytest.MonkeyPatch, steps: int, known: bool) -> None:  # fmt: skip
+    origins = {f"m.n.c{step}": f"m.n.c{step + 1}" for step in range(steps)}
+    listed = frozenset({f"m.n.c{steps}.x"}), {**origins, "m.n.own": "m.n.own"}, frozenset({"m.n"})
+    monkeypatch.setattr(vendor_names, "_listed", lambda: listed)
+    assert vendor_names.known("m.n.c0.x") is known
+    assert vendor_names.known("m.n") and not vendor_names.known("m.n.own.x")
+
+
 def test_every_row_answers_for_each_of_its_names() -> None:
     for row in M.rows:
         for name in row.names:

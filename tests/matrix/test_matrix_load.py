@@ -81,6 +81,12 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
     assert "add `note = …`" in _complaint(path)
 
 
+@pytest.mark.parametrize("note", ['" "', '"One.\\nTwo."'])
+def test_a_note_is_one_line(tmp_path: Path, note: str) -> None:
+    text = _complaint(_write(tmp_path, HEAD + ROW.replace('"It winks."', note)))
+    assert "field `note`: it is empty or has several lines" in text
+
+
 def test_a_second_row_of_a_name_points_at_the_first(tmp_path: Path) -> None:
     path = _write(tmp_path, HEAD + ROW + ROW)
     text = _complaint(path)

@@ -218,6 +218,7 @@ def test_objects_come_from_rank_0(one: rank.Rank) -> None:
 
 
 def test_as_many_steps_as_were_asked_of_the_first_optimizer(one: rank.Rank) -> None:
+    assert one._fake is None and rank.Rank(4, 2, device=print, fake=True)._fake is not None
     first, second = object(), object()
     one._stepped(first, (), {})
     for _ in range(3):
@@ -279,6 +280,14 @@ def test_functional_collectives_name_their_group_last(monkeypatch: pytest.Monkey
     size = 8 * (3 if "gather" in name else 1)
     assert made.observed.collectives == [Collective(rank._FUNCTIONAL[name][0], size, ("int16",), "SUM", (0, 2, 4), 5)]  # fmt: skip
     assert rank._of_group("allreduce_", ([tensor], None)) is None
+
+
+def test_the_whole_is_what_a_part_is_taken_of_or_brought_into() -> None:
+    for name, (collective, place) in rank._OPERATORS.items():
+        arguments = [one.name for one in getattr(torch.ops.c10d, name).default._schema.arguments]
+        apart = collective.startswith(("reduce_scatter", "scatter", "all_to_all"))
+        start = [one.startswith("input" if apart else ("output", "tensors")) for one in arguments]
+        assert place == start.index(True), name
 
 
 def test_parameters_are_counted_once_and_state_with_its_share() -> None:

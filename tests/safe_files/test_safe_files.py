@@ -361,13 +361,15 @@ def test_a_lock_that_was_taken_away_is_made_anew(tmp_path: Path, monkeypatch: py
 
     def locked(descriptor: int) -> bool:
         asked.append(descriptor)
-        if len(asked) == 1:
+        if len(asked) == 2:
             (tmp_path / "l").unlink()
-        return real(descriptor)
+        return len(asked) > 1 and real(descriptor)
 
+    waited: list[float] = []
+    monkeypatch.setattr(of_folder.time, "sleep", waited.append)
     monkeypatch.setattr(descriptors, "locked", locked)
     with Folder.at(tmp_path) as folder, folder.lock("l", 5):
-        assert len(asked) == 2
+        assert (len(asked), len(waited), waited[0] > 0) == (3, 1, True)
         assert (tmp_path / "l").exists()
 
 
