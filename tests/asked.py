@@ -37,7 +37,7 @@ _SOME, _DEAR = 5, 0.5
 
 def pytest_configure() -> None:
     if _FOLDER:  # the sources of a map call it with the number of a place
-        builtins._reached = _seen.add  # type: ignore[attr-defined]
+        builtins._is_reached_here = _seen.add  # type: ignore[attr-defined]
 
 
 def _bits(numbers: set[int]) -> str:
@@ -231,7 +231,7 @@ def _ask(job: dict[str, Any], items: list[pytest.Item], loaded: _Loaded, folder:
         before, begun = sum(os.times()[:4]), time.monotonic()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         # What the server of ``warm`` does for a test is no time of this process.
-        cost = max(sum(os.times()[:4]) - before, (time.monotonic() - begun) / 4)
+        cost = max(sum(os.times()[:4]) - before, (time.monotonic() - begun) / 2)
         spent += cost
         if _FOLDER:
             print(f"reached\t{_bits(_seen | set(_of_others()))}\t{item.nodeid}", file=out)

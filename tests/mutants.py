@@ -171,10 +171,10 @@ def places(data: bytes) -> Iterator[tuple[str, list[tuple[int, str]]]]:
             elif isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):  # fmt: skip
                 continue
             if value is None:
-                yield name, [(span(line)[0], "_reached({}); ")]
+                yield name, [(span(line)[0], "_is_reached_here({}); ")]
             else:
                 first, last = span(value)
-                yield name, [(first, "(_reached({}) or ("), (last, "))")]
+                yield name, [(first, "(_is_reached_here({}) or ("), (last, "))")]
             break
 
 
@@ -237,7 +237,7 @@ def environment(folder: Path, files: list[str]) -> tuple[Path, str]:
 _PROBE = """\
 import atexit, builtins, os, time
 _seen = set()
-builtins._reached = _seen.add
+builtins._is_reached_here = _seen.add
 
 def _say():
     try:
@@ -384,6 +384,12 @@ class Map(NamedTuple):
         return found
 
 
+def _of_few_files(tests: list[str]) -> list[str]:
+    """Those of the eight files that come first: a process of its own reads each file anew."""
+    few = list(dict.fromkeys(test.partition("::")[0] for test in tests))[:8]
+    return [test for test in tests if test.partition("::")[0] in few]
+
+
 def _starts_processes(file: str) -> bool:
     """Whether a file's tests are dear: those are asked last."""
     return bool(re.search(r"\b(warm|subprocess)\b", (ROOT / file).read_text(encoding="utf-8")))
@@ -498,7 +504,7 @@ def main() -> int:
                 at_import = place is None or bool(known.first >> place & 1)
                 while True:
                     chosen_ = known.chosen(mutant, tests.tests, options.seconds)
-                    again = known.chosen(mutant, tests.tests, options.seconds / 2)
+                    again = _of_few_files(known.chosen(mutant, tests.tests, options.seconds / 2))
                     what, why = tests.outcome(mutant, chosen_, known.seconds, again if at_import else [])  # fmt: skip
                     by = what.removeprefix("killed by ")
                     if not what.startswith("killed") or by in sound or "::" not in by:

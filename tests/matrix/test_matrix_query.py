@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from hpushim.matrix import load
+from hpushim.matrix import load, version
 from hpushim.model import Target
 
 M = load()
+
+
+@pytest.mark.parametrize(
+    ("stack", "since", "until", "inside"),
+    [("1.24", "", "", True), ("1.24", "1.24", "1.24", True), ("1.24", "1.24.0", "", True), ("1.24", "1.24.1", "", False), ("1.24.1", "1.24", "", True), ("1.24.1", "", "1.24", True), ("1.24.1", "", "1.24.0", False),
+     ("1.25", "", "1.24", False), ("1.23.9", "1.24", "", False), ("1.10", "1.9", "1.20", True), ("2", "1.20", "", True), ("1.24.0.1", "1.24", "1.24.0.1", True)],
+)  # fmt: skip
+def test_both_ends_of_a_range_belong_to_it(stack: str, since: str, until: str, inside: bool) -> None:  # fmt: skip
+    assert version.within(stack, since, until) is inside
 
 
 @pytest.mark.parametrize(

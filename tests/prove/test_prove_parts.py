@@ -346,6 +346,26 @@ def test_a_cpu_run_that_fails_later_than_both_on_hpu_is_a_reference(
     assert not trial._usable(run(0, ends), *on_hpu)
 
 
+@pytest.mark.parametrize(
+    ("errors", "said", "alike"),
+    [
+        ((["E", "no", 1],), "E: no", [True, True, True, False, False, False]), ((["E", "no", 2],), "E: no", [True, True, False, False, False, False]), ((["E", "other", 1],), "E: other", [True, False, True, False, False, False]),
+        ((["F", "no", 1],), "F: no", [False, False, False, True, False, False]), ((), "exit code 1, last", [False, False, False, False, True, False]), (None, "exit code 2", [False, False, False, False, False, True]),
+    ],
+)  # fmt: skip
+def test_how_a_run_ended_and_which_end_alike(errors: Any, said: str, alike: list[bool]) -> None:
+    def run(errors: Any) -> Run:
+        found = _run(code=1 if errors is not None else 2)
+        found = msgspec.structs.replace(found, errors="first\nlast\n\n" if errors is not None else " ")
+        for kind, message, line in errors or ():
+            found.record.errors.append({"kind": kind, "message": message, "places": [["a.py", 7], ["t.py", line]]})  # fmt: skip
+        return found
+
+    others = [(["E", "no", 1],), (["E", "no", 2],), (["E", "other", 1],), (["F", "no", 1],), (), None]
+    assert trial._failed(run(errors)) == said
+    assert [trial._fail_alike(run(errors), run(other)) for other in others] == alike
+
+
 def test_the_same_operators_give_the_same_bits() -> None:
     operators = [["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, ["hpu"]]]
 

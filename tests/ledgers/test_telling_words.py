@@ -1,0 +1,198 @@
+"""The totals of a ledger in words, at their borders, and how the ledgers of several processes are added up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hpushim.ledgers import telling
+from hpushim.ledgers.model import (  # fmt: skip
+    Books,
+    Break,
+    Cause,
+    Compute,
+    DemotionLine,
+    Difference,
+    Group,
+    Ledger,
+    LeftOut,
+    Line,
+    Process,
+    Site,
+    Steps,
+)
+from hpushim.ledgers.stages import stages
+from hpushim.ledgers.together import Together
+from hpushim.matrix import load
+
+M = load()
+
+
+def _books(**how: Any) -> Books:
+    return Books(1, True, True, **how)
+
+
+def _ledger(processes: int = 1, **how: Any) -> Ledger:
+    more = {name: how.pop(name) for name in ("later", "left_out", "unfinished", "written") if name in how}  # fmt: skip
+    return Ledger("l.json", processes, _books(**how), _books(**how), **more)
+
+
+SHAPE, NUMBER = Difference("self", "4", "5", "dimension", 0), Difference("alpha", "1", "2", "number")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("causes", "first"),
+    [
+        ((), ""), ((Cause("x", 1, (NUMBER,), 0, "a/b.py", 3),), ""), ((Cause("x", 1, (SHAPE,), 0, "a/b.py", 3),), "; the first at b.py:3"), ((Cause("x", 1, (SHAPE,), 0, "a/b.py", 0),), ""),
+        ((Cause("x", 1, (NUMBER,), 0, "n.py", 1), Cause("x", 1, (SHAPE, NUMBER), 0, "", 0), Cause("x", 1, (), 0, "c.py", 9), Cause("x", 1, (SHAPE,), 0, "d.py", 1)), "; the first at c.py:9"),
+    ],
+)  # fmt: skip
+def test_the_first_shape_that_was_another(causes: tuple[Cause, ...], first: str) -> None:
+    ledger = _ledger(recompilations=5, recompilations_by_number=2, recompilation_causes=causes)
+    facts = {fact.name: fact for fact in telling._facts(ledger, M)}
+    assert facts["recompilations by shapes"].value == f"3{first}"
+    none = {fact.name: fact for fact in telling._facts(_ledger(recompilations=2, recompilations_by_number=2, recompilation_causes=causes), M)}  # fmt: skip
+    assert none["recompilations by shapes"].value == "0"
+    assert [bool(facts["recompilations by shapes"].advice), bool(none["recompilations by shapes"].advice), bool(none["recompilations by numbers"].advice)] == [True, False, True]  # fmt: skip
+
+
+@pytest.mark.parametrize(("amount", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (1234, "1.23 kB"), (10**6, "1 MB"), (10**9, "1 GB"), (10**12, "1 TB"), (2 * 10**15, "2e+03 TB")])  # fmt: skip
+def test_amounts_have_three_figures(amount: int, text: str) -> None:
+    assert telling.bytes_text(amount) == text
+
+
+@pytest.mark.parametrize("some", [True, False])
+def test_each_total_has_its_words(some: bool) -> None:
+    n = int(some)
+    groups = (Group("hccl", "hpu", 8), Group("gloo", "cpu", 2), Group("hccl", "hpu", 8))
+    ledger = _ledger(
+        1 + n, mode="lazy" if some else "eager", operators=1200, graphs=2000, graph_runs=3000, host_syncs=n, cpu_fallbacks=n, graph_breaks=(Break("x", 2), Break("y", 3)) * n,
+        demotion_lines=(DemotionLine("f", 1, "b"), DemotionLine("f", 2, "a"), DemotionLine("f", 3, "b")) * n, host_to_device=1000, device_to_host=2000, host_to_device_bytes=1000, device_to_host_bytes=2,
+        collectives=1000 * n, process_groups=groups, parameters={"hpu": 1000, "cpu": 2} if some else {}, later=(4 * n, 6),
+    )  # fmt: skip
+    found = list(telling._facts(ledger, M))
+    unit = "in lazy mode a graph is what runs from one mark or read to the next" if some else "in eager mode each operator is a graph, also where torch.compile would join some"  # fmt: skip
+    values = {
+        "operators on hpu": "1,200 in 2 processes" if some else "1,200", "graphs": f"2,000 compiled, run 3,000 times; {unit}", **({"graphs that torch.compile ended": "5"} if some else {}),
+        "recompilations by shapes": "0", "recompilations by numbers": "0", "host syncs": "1; 1.5 a step, the first step left out" if some else "0", "CPU fallbacks": str(n), "dtypes kept narrower": "a; b" if some else "none",
+        "copied to the device": "1,000 times, 1 kB", "copied to the host": "2,000 times, 2 bytes", **({"collectives": "1,000 over gloo of 2, hccl of 8", "parameters at the first step": "2 on cpu, 1,000 on hpu"} if some else {}),
+    }  # fmt: skip
+    assert {fact.name: fact.value for fact in found} == values
+    told = {"graphs that torch.compile ended", "host syncs", "CPU fallbacks"} if some else set()
+    assert {fact.name for fact in found if fact.advice} == told
+    peak = next(iter(telling._memory(ledger, M)))
+    assert (" of the process that took most" in peak.value) is some and peak.advice
+    verdict = telling._verdict(_books(operators=n, gaudi="gaudi2", mode="eager", compute_operators=Compute(3 * n, 1000), first_compute_on_cpu="a.py:1" if some else ""))  # fmt: skip
+    assert verdict == ("On the emulated Gaudi 2 ran 3 of 1,003 matrix products, convolutions and the like (eager mode)." if some else "Nothing ran on hpu: 1,000 matrix products, convolutions and the like ran on the CPU.")  # fmt: skip
+    plain = telling._verdict(_books(operators=n, compute_operators=Compute(1000, None), first_compute_on_cpu="b.py:2"))  # fmt: skip
+    assert plain == ("On the emulated Gaudi ran all 1,000 matrix products, convolutions and the like ( mode)." if some else "Nothing ran on hpu: 0 matrix products, convolutions and the like ran on the CPU, the first b.py:2.")  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "said"), [(0, "100 %"), (1, "100 %: more than the device has")])
+def test_memory_of_a_card(more: int, said: str) -> None:
+    peak = M.generations["gaudi2"].memory_bytes + more
+    assert [fact.value for fact in telling._memory(_ledger(peak_bytes=peak), M)][1] == said
+
+
+def test_what_came_after_the_last_step() -> None:
+    entries = ({"operators": 2, "host_syncs": 1}, {"operators": 3, "host_syncs": 9})
+    found = telling._after(_books(operators=9, host_syncs=7, device_to_host=1, steps=Steps(2, 1, entries)))  # fmt: skip
+    assert found == {"operators": 4, "recompilations": 0, "host_syncs": 0, "device_to_host": 1, "device_to_host_bytes": 0}  # fmt: skip
+    assert telling._after(_books(operators=9)) == {}
+    assert [telling.steps_told(Steps(*numbers)) for numbers in ((0, 3), (1, 1), (1200, 2))] == ["no step of an optimizer was seen", "1 step of one optimizer", "1,200 steps of 2 optimizers"]  # fmt: skip
+    assert [one.reason for one in telling._breaks(_books(graph_breaks=(Break("few", 1), Break("many", 2))))] == ["many", "few"]  # fmt: skip
+
+
+@pytest.mark.parametrize("sites", [True, False])
+@pytest.mark.parametrize("operators", [1, 0])
+@pytest.mark.parametrize("more", [True, False])
+def test_notes_say_what_is_missing(tmp_path: Path, sites: bool, operators: int, more: bool) -> None:
+    for name, at in (("old.py", 50), ("same.py", 100), ("new.py", 101)):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (at, at))
+    lines = tuple(Line(str(tmp_path / name), 1, own, name) for name, own in (("old.py", True), ("same.py", True), ("new.py", True), ("new.py", True), ("new.py", False), ("gone.py", True), ("a\0b", True)))  # fmt: skip
+    ledger = _ledger(operators=operators, sites=(Site("f", 1, "k", "w", 1),) * sites, written=100.0, left_out=(("", LeftOut(1000, 2000)), ("rank1", LeftOut(1, 2))) * more, unfinished=("/x/a.rank1", "b") * more)  # fmt: skip
+    notes = list(telling._notes(ledger, lines if more else lines[:2]))
+    wanted = ["No line was recorded."] * (not sites and operators)
+    if more:
+        wanted += [f"{who}: {sites_:,} events at further lines and {causes:,} causes of recompilations had no room and are missing here; the totals count them." for who, sites_, causes in (("The first process", 2000, 1000), ("rank1", 2, 1))]  # fmt: skip
+        wanted += ["Changed since the run, so that its lines may have moved: new.py; run it again.", "Not finished, and so not counted: a.rank1, b."]  # fmt: skip
+    assert notes[1:] == wanted
+
+
+@pytest.mark.parametrize(
+    ("file", "own", "shown"),
+    [("/w/p/a.py", True, "a.py"), ("/w/p/in/a.py", True, "in/a.py"), ("/w/q/a.py", True, "/w/q/a.py"), ("<string>", False, "<string>"), ("/v/site-packages/lib/a.py", False, "lib/a.py"),
+     ("/v/site-packages/x/dist-packages/y/a.py", False, "y/a.py"), ("site-packages/a.py", False, "site-packages/a.py"), ("/site-packages/a.py", False, "a.py")],
+)  # fmt: skip
+def test_whose_file_it_is_and_how_it_is_shown(file: str, own: bool, shown: str) -> None:
+    assert (telling.is_own(file), telling._shown(file, Path("/w/p"))) == (own, shown)
+
+
+def test_source_is_that_which_ran(tmp_path: Path) -> None:
+    for name in ("a.py", "a.txt", "new.py"):
+        (tmp_path / name).write_bytes("\ufeff  first \n\n last".encode())
+        os.utime(tmp_path / name, (100, 101 if name == "new.py" else 100))
+    sources = telling._Sources(100.0)
+    lines = [sources.line(str(tmp_path / "a.py"), number) for number in (-1, 0, 1, 2, 3, 4)]
+    assert lines == ["", "", "first", "", "last", ""]
+    for name in ("a.txt", "new.py", "gone.py", "a\0.py"):
+        assert sources.line(str(tmp_path / name), 1) == ""
+
+
+def test_lines_are_sorted_and_know_which_shape_came_first() -> None:
+    causes = (Cause("aten::a", 1, (NUMBER,), 0, "/w/a.py", 1), Cause("aten::b", 1, (SHAPE,), 0, "/w/a.py", 1), Cause("aten::c", 1, (SHAPE,), 0, "/w/a.py", 1), Cause("aten::d", 1, (SHAPE,), 0, "/v/site-packages/l.py", 2))  # fmt: skip
+    sites = tuple(Site(file, line, "host_sync", "item", 1) for file, line in (("/v/site-packages/l.py", 2), ("/w/b.py", 3), ("/w/a.py", 1), ("/w/b.py", 2)))  # fmt: skip
+    found = telling._lines(_books(sites=sites, recompilation_causes=causes), M, Path("/w"), 0.0)
+    assert [(line.shown, line.line, line.own, line.first_change) for line in found] == [("a.py", 1, True, 2), ("b.py", 2, True, 0), ("b.py", 3, True, 0), ("l.py", 2, False, 4)]  # fmt: skip
+
+
+def _entry(**how: int) -> dict[str, int]:
+    return {"steps": 1, **how}
+
+
+def test_processes_are_added_up() -> None:
+    cause, site = Cause("aten::mm", 2, (SHAPE,), 3, "a.py", 1), Site("a.py", 1, "host_sync", "item", 2, 8)  # fmt: skip
+    first = _books(gaudi="gaudi2", mode="lazy", operators=3, peak_bytes=50, parameters={"hpu": 1}, recompilation_causes=(cause,), sites=(site,), graph_breaks=(Break("x", 1),), compute_operators=Compute(1, None),
+                   demotion_lines=(DemotionLine("a.py", 1, "w"),), process_groups=(Group("hccl", "hpu", 2),), steps=Steps(2, 1, (_entry(host_syncs=5), _entry(host_syncs=7))))  # fmt: skip
+    second = msgspec.structs.replace(
+        first, gaudi="gaudi3", operators=4, peak_bytes=40, parameters={"hpu": 2, "cpu": 3}, recompilation_causes=(msgspec.structs.replace(cause, count=4, others=1), msgspec.structs.replace(cause, line=2)),
+        compute_operators=Compute(2, 5), first_compute_on_cpu="b.py:1", left_out=LeftOut(0, 1), steps=Steps(3, 1, (_entry(host_syncs=1), _entry(host_syncs=2), _entry(host_syncs=4))),
+    )  # fmt: skip
+    third = msgspec.structs.replace(second, first_compute_on_cpu="c.py:1", left_out=LeftOut(1, 0), steps=Steps(3, 9))  # fmt: skip
+    both = Together()
+    for name, books in (("", first), ("rank1", second), ("rank2", third)):
+        both.add(Process(name, books))
+    made = both.ledger("l", ["l.rank3"], 7.0)
+    joined = made.joined
+    assert (made.path, made.processes, made.unfinished, made.written, made.later) == ("l", 3, ("l.rank3",), 7.0, (3, 13))  # fmt: skip
+    assert made.left_out == (("rank1", LeftOut(0, 1)), ("rank2", LeftOut(1, 0)))
+    assert (joined.gaudi, joined.mode, joined.operators, joined.peak_bytes, joined.parameters) == ("gaudi2", "lazy", 11, 50, {"hpu": 5, "cpu": 6})  # fmt: skip
+    assert joined.recompilation_causes == (msgspec.structs.replace(cause, count=10, others=5), msgspec.structs.replace(cause, line=2, count=4, others=6))  # fmt: skip
+    assert joined.sites == (Site("a.py", 1, "host_sync", "item", 6, 24),) and joined.graph_breaks == (Break("x", 3),)  # fmt: skip
+    assert (joined.compute_operators, joined.first_compute_on_cpu) == (Compute(5, 10), "b.py:1")
+    assert (len(joined.demotion_lines), len(joined.process_groups)) == (1, 1)
+    assert (made.main.steps, made.main.sites, made.main.recompilation_causes, joined.steps) == (second.steps, (), (), second.steps)  # fmt: skip
+    assert made.main.gaudi == "gaudi3"
+
+
+@pytest.mark.parametrize(
+    ("number", "most", "sizes"),
+    [(0, 3, []), (1, 3, [1]), (2, 3, [1, 1]), (3, 3, [1, 1, 1]), (4, 3, [1, 2, 1]), (7, 3, [1, 3, 3]), (8, 3, [1, 4, 3]), (4, 1, [1, 3]), (4, 2, [1, 3])],
+)  # fmt: skip
+def test_neighbours_are_one_row(number: int, most: int, sizes: list[int]) -> None:
+    names = ("operators", "recompilations", "host_syncs", "collectives", "host_to_device_bytes", "device_to_host_bytes")  # fmt: skip
+    entries = tuple(_entry(step=n + 1, in_use_bytes=n, peak_bytes=100 - n, **{name: 10**at for at, name in enumerate(names)}) for n in range(number))  # fmt: skip
+    found = stages(Steps(number, 1, entries), most)
+    assert [one.steps for one in found] == sizes
+    begin = 1
+    for one, size in zip(found, sizes, strict=True):
+        assert (one.operators, one.recompilations, one.host_syncs, one.collectives, one.to_card, one.to_host) == tuple(size * 10**at for at in range(6))  # fmt: skip
+        assert (one.first, one.in_use, one.peak) == (begin, begin + size - 2, 101 - begin)
+        assert one.label == (str(begin) if size == 1 else f"{begin}–{begin + size - 1}")
+        assert (one.a_step(3), msgspec.structs.replace(one, steps=0).a_step(3)) == (3 / size, 0.0)
+        begin += size
