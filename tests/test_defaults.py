@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,62 @@ SAYING: dict[str, Any] = {
     "prove.trial.Request.timeout": 600,
     "shim.run.rewrite.Rewrite.sure": True,
 }
+#: What a parameter means that is left out, where that is not 0 or False.
+LEFT_OUT = {
+    "cli.api.question.here": "True",
+    "cli.output.say.nl": "True",
+    "codemods.analysis.load_places.unplaced.position": "1",
+    "codemods.bases.torch_name.quiet.harmless": "True",
+    "codemods.devices.host_reads._made.depth": "4",
+    "codemods.devices.host_reads._may_be_half.depth": "4",
+    "codemods.distributed.env_variables._given.reads": "True",
+    "codemods.edits.arguments.with_arguments.behind": "-1",
+    "codemods.execution.input_sizes._is_random.depth": "5",
+    "codemods.execution.matrix_names._is_of_step.depth": "4",
+    "codemods.execution.step_reads._is_of_norm.depth": "4",
+    "codemods.values.tensors.is_read_off.depth": "5",
+    "codemods.values.tensors.lies_on_host.depth": "8",
+    "codemods.values.training._asked_of.wanted": "True",
+    "emulator.compiling.library.strip": "True",
+    "emulator.enable.devices": "1",
+    "emulator.enabling.enable.devices": "1",
+    "emulator.ledger.add.amount": "1",
+    "emulator.objections.tell.refused": "True",
+    "engine.base.text.blank.returns": "True",
+    "engine.data.cells.raw.forward": "True",
+    "engine.homes.of.further": "True",
+    "engine.project.migrate.shared": "True",
+    "engine.project.migrate.write": "True",
+    "engine.rules.finding_pages.by_meaning.limit": "5",
+    "following.merging.merge.marker": "7",
+    "matrix.lookup.near.limit": "5",
+    "matrix.query.near.limit": "5",
+    "prove.bounds.of.narrowest": "True",
+    "prove.compare.compare.repeats": "True",
+    "prove.metrics.odd.ranks": "1",
+    "pycode.steps.spend.steps": "1",
+    "safe_files.folder.new.mode": "0o666",
+    "safe_files.folder.new.sync": "True",
+    "safe_files.folder.open.mode": "0o666",
+    "safe_files.folder.write.names_stay": "True",
+    "safe_files.read.follow": "True",
+    "shim.devices.report_device.placing": "True",
+    "shim.imports.apex.amp.initialize.enabled": "True",
+    "shim.imports.apex.amp.initialize.num_losses": "1",
+    "shim.imports.apex.fp16_utils.backward.update_master_grads": "True",
+    "shim.imports.apex.fp16_utils.clip_master_grads.norm_type": "2",
+    "shim.imports.apex.optimizers.FusedLAMB.lr": "1e-3",
+    "shim.imports.apex.optimizers.__init__.adam_w_mode": "True",
+    "shim.imports.apex.optimizers.__init__.bias_correction": "True",
+    "shim.imports.apex.optimizers.__init__.clip": "True",
+    "shim.imports.apex.optimizers.__init__.eps": "1e-8 1e-8",
+    "shim.imports.apex.optimizers.__init__.lr": "1e-3",
+    "shim.imports.apex.optimizers.__init__.trust_coefficient": "0.02",
+    "shim.run.compiling._rewriting_compile.optimize": "-1",
+    "shim.run.import_hook.install.rewriting": "True",
+}
+_SIGNATURE = re.compile(r"^ *(?:async )?def (\w+)\((.*?)\)(?: ->|:$)", re.MULTILINE | re.DOTALL)
+_PARAMETER = re.compile(r"(\w+)(?:: [^=,]+?)? ?= ?(True|-?\d[\d_.eo-]*)(?=[,\s)]|$)")
 #: What is found out where the program runs.
 FOUND = {"prove.runs.Plan.python", "prove.runs.Plan.cuda_python", "prove.trial.Request.cwd", "prove.trial.Request.look"}  # fmt: skip
 
@@ -105,3 +162,17 @@ def test_a_default_says_nothing_unless_it_is_named() -> None:
     assert saying.keys() >= FOUND
     assert {name: (type(value), value) for name, value in saying.items() if name not in FOUND} == {name: (type(value), value) for name, value in SAYING.items()}  # fmt: skip
     assert len(asked) > 300
+
+
+def test_a_parameter_that_is_left_out_says_nothing_unless_it_is_named() -> None:
+    found: dict[str, list[str]] = {}
+    for root, folder in ROOTS.items():
+        for file in sorted(folder.rglob("*.py")):
+            parts = file.relative_to(folder).with_suffix("").parts
+            module = ".".join([*root.split(".")[1:], *parts]).removesuffix(".__init__")
+            text = "" if "site" in parts else file.read_text(encoding="utf-8")
+            for function, parameters in _SIGNATURE.findall(text):
+                for name, value in _PARAMETER.findall(parameters):
+                    if value not in ("0", "0.0"):
+                        found.setdefault(f"{module}.{function}.{name}", []).append(value)
+    assert {name: " ".join(values) for name, values in found.items()} == LEFT_OUT

@@ -356,12 +356,21 @@ def test_a_cpu_run_that_fails_later_than_both_on_hpu_is_a_reference(
 def test_how_a_run_ended_and_which_end_alike(errors: Any, said: str, alike: list[bool]) -> None:
     def run(errors: Any) -> Run:
         found = _run(code=1 if errors is not None else 2)
-        found = msgspec.structs.replace(found, errors="first\nlast\n\n" if errors is not None else " ")
+        found = msgspec.structs.replace(
+            found, errors="first\nlast\n\n" if errors is not None else " "
+        )
         for kind, message, line in errors or ():
             found.record.errors.append({"kind": kind, "message": message, "places": [["a.py", 7], ["t.py", line]]})  # fmt: skip
         return found
 
-    others = [(["E", "no", 1],), (["E", "no", 2],), (["E", "other", 1],), (["F", "no", 1],), (), None]
+    others = [
+        (["E", "no", 1],),
+        (["E", "no", 2],),
+        (["E", "other", 1],),
+        (["F", "no", 1],),
+        (),
+        None,
+    ]
     assert trial._failed(run(errors)) == said
     assert [trial._fail_alike(run(errors), run(other)) for other in others] == alike
 
