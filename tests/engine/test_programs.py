@@ -133,7 +133,7 @@ def test_what_each_sign_weighs(path: str, what: str, named: Started | None, poin
     scripts = [] if what == "trains alone" or named else [path]
     found = programs.programs(starts, [*scripts, "other_zq.py"], ["lib_zq/make.py"], Links(imports), {path: named} if named else {})  # fmt: skip
     assert {each.path: number for number, each in found}.get(path) == points
-    signs = {"trains": "has a training loop", "uses": "uses the training loop of `lib_zq/fit.py`", "loads": "imports modules by name"}  # fmt: skip
+    signs = {"trains": "has a training loop", "uses": "uses the training loop of `lib_zq/fit.py`", "loads": "may load a training loop by name"}  # fmt: skip
     wanted = [signs[what.split(maxsplit=1)[0]]] if what else []
     wanted += ["is named for training"] * ("train" in path.rpartition("/")[2])
     wanted += [f"`{named.by}` has a command that starts it"] if named else []
