@@ -99,7 +99,9 @@ def _scaled(module: Module, count: ast.expr) -> ast.expr | None:
     for inner, above in module.upwards(count):
         if isinstance(above, ast.BinOp) and (isinstance(above.op, _OPERATORS) or _is_multiple(module, above, inner)):  # fmt: skip
             other = above.right if inner is above.left else above.left
-            words = [word(part) for part in walk(other)] + _kept_in(module, above)
+            share = inner is above.left and isinstance(above.op, (ast.Div, ast.FloorDiv))
+            words = [] if share else [word(part) for part in walk(other)]
+            words += _kept_in(module, above)
             return above if any(_SCALED.search(each) for each in words) else None
         if isinstance(above, ast.AugAssign):
             by_factor = isinstance(above.op, _OPERATORS) and inner is above.value

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Assignment, Command, Word
@@ -65,6 +66,8 @@ _NVIDIA_ONLY = (
 )
 #: Whose comments say what the lines below them do.
 _COMMENTED = ("shell", "dockerfile", "makefile")
+#: In the code of ``python -c``.
+_ASKED = re.compile(rb"\btorch\.cuda\.(?:\w+\.)*\w+")
 _READ = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _READS = re.compile(rb"\$\{?[#!]?(\w+)")
 
@@ -212,6 +215,7 @@ class ShellCommands(TextRule):
         elif program == "docker":
             return  # what a container gets is reported by the container's rule
         elif launches(command):
+            yield from self._python(document, command)
             yield from self._options(document, command)
 
     def _renamed(self, document: Document, command: Command, new: str) -> Finding:
@@ -242,6 +246,18 @@ class ShellCommands(TextRule):
             row=ask(document, command.program).row,
             code="HPU808",
         )
+
+    def _python(self, document: Document, command: Command) -> Iterator[Finding]:
+        """``python -c "import torch; print(torch.cuda.device_count())"``."""
+        for before, word in pairwise(command.words):
+            if before.text != "-c" or word.inner is None:
+                continue
+            for found in _ASKED.finditer(document.data, word.inner.start, word.inner.end):
+                answer = ask(document, found[0].decode(), "safe")
+                at = Span(*found.span())
+                fix = Fix(f"use {answer.target}", answer.safety, (document.replace(at, answer.target),)) if answer.target else None  # fmt: skip
+                shown = f"`{found[0].decode()}` is `{answer.target}` on Gaudi" if answer.target else f"`{found[0].decode()}`: {inside(answer.note)}"  # fmt: skip
+                yield self.finding(at, shown, fix=fix, row=answer.row, code="HPU806")
 
     def _options(self, document: Document, command: Command) -> Iterator[Finding]:
         """``--device cuda``, ``--backend=nccl``, ``model.device=cuda``, ``--fp16``."""
@@ -305,7 +321,8 @@ class ShellCommands(TextRule):
         started = [i.span for i in document.instructions if i.keyword in ("CMD", "ENTRYPOINT")]
         for command in ours:
             at = _launched(document, command, started)
-            if at is not None and trains(command):
+            hidden = any(a.name == _CARDS and not _lists_cards(a) for a in command.assignments)
+            if at is not None and trains(command) and not hidden:
                 edit = _line_before(document, at, f"{sets} {_LAZY}={value}")
                 yield self.finding(
                     command.words[0].span,

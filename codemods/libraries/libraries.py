@@ -13,7 +13,7 @@ from hpushim.model import Severity, Span
 from ..analysis.kinds import enclosing_class
 from ..analysis.names import word, words_with
 from ..analysis.optional_packages import guarded, optional, unguarded, unnoted
-from ..analysis.project_facts import MAKERS, MAKERS_NAMED
+from ..analysis.project_facts import EXTENSIONS, MAKERS, MAKERS_NAMED
 from ..analysis.provenance import gives_device
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
@@ -112,9 +112,9 @@ class Library(RowRule):
         words=_FLASH,
         strings=(_MAP,),
         attributes=("accelerator",),
-        facts=(MAKERS_NAMED,),
+        facts=(MAKERS_NAMED, EXTENSIONS),
     )
-    also = Wants(keywords=(*_ATTENTION, *_QUANTISED))
+    also = Wants(keywords=(*_ATTENTION, *_QUANTISED), calls=("import_module",))
     strength = Strength.FIRM
 
     @classmethod
@@ -135,6 +135,25 @@ class Library(RowRule):
         #: The packages that are reported, each with whether the code fails without that import.
         self._told: dict[str, bool] = {}
 
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``importlib.import_module("amp_C")``."""
+        name = module.constant(node.args[0]) if node.args else None
+        row = _row(module, name) if isinstance(name, str) else None
+        if row is None or row.rule not in self.codes or row.name in self._told:
+            return
+        verdict = judge(module, row)
+        if verdict.status == "native" or optional(module, node) or name in module.project.names(EXTENSIONS.name):  # fmt: skip
+            return
+        self._told[row.name] = certain = not guarded(module, node)
+        severity = SEVERITY[verdict.status]
+        yield self.finding(
+            node,
+            f"`{name}`: {inside(verdict.note)}",
+            row=row.name,
+            code=row.rule,
+            severity="warning" if severity == "error" and not certain else severity,
+        )
+
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
         row = _row(module, name)
         certain = not guarded(module, alias)
@@ -142,6 +161,7 @@ class Library(RowRule):
             row is None
             or (row.name in self._told and (self._told[row.name] or not certain))
             or name.split(".", maxsplit=1)[0] in module.project.shadowing
+            or name in module.project.names(EXTENSIONS.name)
         ):
             return
         verdict = judge(module, row)

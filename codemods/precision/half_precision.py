@@ -330,9 +330,6 @@ def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
 
 def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:
     text, needed = half(module, node)
-    above = module.parent(node)
-    if isinstance(above, ast.IfExp) and text in (module.source(above.body), module.source(above.orelse)):  # fmt: skip
-        node = above  # the other half is the same
     return (Replace(node, text), *needed)
 
 

@@ -170,16 +170,18 @@ def _says(module: Module, node: ast.expr) -> bool:
         above = module.parent(above)
     if isinstance(above, ast.Assert) and above.msg is node:
         return _asks_for_gaudi(module, above.test)
+    said, shown = _filled(module, node)
+    above = module.parent(said)
     if not isinstance(above, ast.Call):
         return False
-    if any(_asks_for_gaudi(module, value) for value in above.args if value is not node):
+    if any(_asks_for_gaudi(module, value) for value in (*shown, *above.args) if value is not said):
         return word(above.func) in _LOGS
     statement = module.parent(above)
-    said = isinstance(statement, ast.Expr) and word(above.func) in _LOGS
-    if statement is None or not (isinstance(statement, ast.Raise) or said):
+    told = isinstance(statement, ast.Expr) and word(above.func) in _LOGS
+    if statement is None or not (isinstance(statement, ast.Raise) or told):
         return False
-    if said and agnostic(module) and isinstance(node, ast.JoinedStr):
-        names = (module.qualified(part) for part in walk(node) if isinstance(part, ast.Attribute))
+    if told and agnostic(module):
+        names = (module.qualified(part) for value in shown for part in walk(value) if isinstance(part, ast.Attribute))  # fmt: skip
         if any(name is not None and name.startswith("torch.accelerator.") for name in names):
             return True  # beside what it shows
     guard = module.parent(statement)
@@ -187,6 +189,20 @@ def _says(module: Module, node: ast.expr) -> bool:
     return any(
         isinstance(each, ast.If) and _asks_for_gaudi(module, each.test) for each in (guard, outer)
     )
+
+
+def _filled(module: Module, node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
+    """The whole of a text and the values that it shows: those of an f-string, of ``.format(…)`` or behind a ``%``."""
+    above = module.parent(node)
+    if isinstance(node, ast.JoinedStr):
+        return node, [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+    if isinstance(above, ast.Attribute) and above.attr == "format":
+        call = module.parent(above)
+        if isinstance(call, ast.Call) and call.func is above:
+            return call, [*call.args, *(keyword.value for keyword in call.keywords)]
+    if isinstance(above, ast.BinOp) and isinstance(above.op, ast.Mod) and above.left is node:
+        return above, [above.right]
+    return node, []
 
 
 def _asks_for_gaudi(module: Module, test: ast.expr) -> bool:

@@ -111,13 +111,17 @@ def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
 
     A name that decides something else as well keeps its value; it is turned off where it decides this.
     """
+    if isinstance(node, ast.BoolOp) and not _asks_for_cuda(module, node):
+        return [node] if any(isinstance(n, ast.Name) and _tests(module, n) for n in node.values) else []  # fmt: skip
     values = [node]
     alone = True
     if isinstance(node, ast.Name):
         bound = module.bindings(node)
         values = [b.value for b in bound if b.kind == "assign" and b.value is not None]
         loads = [n for n in module.index.names(node.id) if isinstance(n.ctx, ast.Load)]
-        alone = all(n is node or module.bindings(n) is not bound for n in loads)
+        others = [n for n in loads if n is not node and module.bindings(n) is bound]
+        # Where others show it, they have to show what is used.
+        alone = all(isinstance(module.parent(n), ast.FormattedValue) or word(getattr(module.parent(n), "func", n)) == "print" for n in others)  # fmt: skip
     found = [value for value in values if not is_either(value) and _asks_for_cuda(module, value)]
     if agnostic(module):
         # Fused kernels stay where they are known to be; a check that decides other things as well is not theirs.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -22,6 +22,8 @@ from hpushim.engine.data.document import Document
 from hpushim.engine.judge import examine_document, examine_module, parse
 from hpushim.engine.plan import Group, Plan, groups, plan_changes, plan_edits
 from hpushim.engine.python import imports, lines
+from hpushim.engine.python.changes import Guard, Insert, Remove, Replace
+from hpushim.engine.python.folding import folded
 from hpushim.engine.python.module import Module
 from hpushim.engine.python.proof import unproven
 from hpushim.engine.python.rewrite import NotRewritable, rewrite
@@ -56,6 +58,10 @@ class Workshop(Protocol):
     def plan(self, found: Examined, candidates: list[Group]) -> Plan: ...
 
     def make(self, found: Examined, taken: Sequence[Group]) -> Made: ...
+
+    def folded(self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text) -> Made | None:
+        """The text without the choices that the steps have made, if there are such."""
+        ...
 
     def broken(
         self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text
@@ -127,6 +133,12 @@ def _attempt(
         module = done.made.module
         record.enter(found, done, first=number == 0)
         if not done.made.edits:
+            left = workshop.folded(text, steps, found.text) if steps and number < _PASSES - 1 else None  # fmt: skip
+            if left is not None and left.edits:
+                steps.append(left.edits)
+                current, module = left.after, left.module
+                record.step(left.edits)
+                continue
             record.close(banned)
             last = workshop.broken(text, tuple(steps), found.text) if steps else ()
             if last:
@@ -225,14 +237,28 @@ class _Python:
         texts = {edit for group in taken for edit in group.edits}  # of comments, which have no node
         if not changes and not texts:
             return Made(before.text)
+        return self._made(before, imports.resolved(before, changes), texts)
+
+    def _made(
+        self, before: Module, changes: Iterable[Replace | Remove | Insert | Guard], texts: Collection[Edit],
+        also: Collection[ast.AST] = (),
+    ) -> Made:  # fmt: skip
+        """``before`` with changes of nodes and edits of text, which touch the nodes ``also``."""
         try:
-            made, touched = rewrite(before, imports.resolved(before, changes))
+            made, touched = rewrite(before, changes)
         except NotRewritable as error:
             return Made(before.text, why=str(error))
         edits = tuple(sorted((*made, *texts), key=lambda edit: edit.span))
         if texts and any(overlap(one, other) for one, other in pairwise(edits)):
             return Made(before.text, why="another rewrite overlaps it")
-        return self._proved(before, edits, touched)
+        return self._proved(before, edits, {*touched, *also})
+
+    def folded(self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text) -> Made | None:
+        assert isinstance(after, Module)
+        changes, edits, touched = folded(self._first, after, composed(before.encode(), steps))
+        if not changes and not edits:
+            return None
+        return self._made(after, imports.resolved(after, changes), edits, touched)
 
     def broken(
         self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text
@@ -295,6 +321,9 @@ class _Other:
         data = splice(before.data, edits)
         why = before.unproven(data)
         return Made(before.text, why=why) if why else Made(data.decode(), edits)
+
+    def folded(self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text) -> Made | None:
+        return None
 
     def broken(
         self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text

@@ -20,6 +20,8 @@ from hpushim.engine.data.cells import Cell, Piece
 from hpushim.engine.data.json import Part, Walk
 from hpushim.model import Edit, Span
 
+#: A word of a JSON string with something escaped.
+_ESCAPED = re.compile(rb"\S*\\\S*")
 #: A string of JSON that is known to be well formed.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
@@ -83,7 +85,7 @@ class Notebook:
     def commands(self) -> Iterator[tuple[int, bytes]]:
         """Of each cell with ``!`` lines or ``%%bash`` where it starts, and its text with nothing left but these.
 
-        Only those that stand unescaped. What lies between cells, pictures above all, is no part of it.
+        Words with something escaped are left out. What lies between cells, pictures above all, is no part of it.
         """
         for cell in self.cells:
             if b"!" not in cell.text and b"%%" not in cell.text:
@@ -93,17 +95,27 @@ class Notebook:
             at = cell.magic
             first = cell.text.split(b"\n")[at or 0].strip()
             whole = first in (b"%%bash", b"%%sh", b"%%script bash")
+            ended: int | None = None  # where the line before ends, if it goes on
             for number, piece in enumerate(cell.pieces):
                 line = piece.text.strip()
                 mine = (whole and number > (at or 0)) or (
                     line.startswith(b"!") and not line.startswith(b"!=")
                 )
+                place = piece.span.start + 1 - start
+                if ended is not None:
+                    mine = True
+                    kept[ended:place] = b" " * (place - ended)
                 raw = piece.inner.removesuffix(b"\\n")
-                if mine and b"\\" not in raw:
-                    at = piece.span.start + 1 - start
-                    body = raw.replace(b"!", b" ", 1) if not whole else raw
-                    kept[at : at + len(raw)] = body
-                    kept[at + len(raw) : at + len(raw) + 1] = b"\n"
+                goes_on = mine and line.endswith(b"\\") and raw.endswith(b"\\\\")
+                body = _shown(raw[:-2]) + b" \\" if goes_on else _shown(raw)
+                end = place + len(raw)
+                mine = mine and b"\\n" not in raw
+                ended = end + 1 if goes_on else None
+                if mine:
+                    if not whole and line.startswith(b"!"):
+                        body = body.replace(b"!", b" ", 1)
+                    kept[place:end] = body
+                    kept[end : end + 1] = b"\n"
             if not kept.isspace():
                 yield start, bytes(kept)
 
@@ -179,6 +191,14 @@ class Notebook:
         return self.cells[at - 1] if at else None
 
 
+def _shown(raw: bytes) -> bytes:
+    """A line of a JSON string as it is read, with blanks in place of the words that are written otherwise there."""
+    quoted = raw.replace(b"\\t", b"  ").replace(
+        b'\\"', b'""'
+    )  # an empty text before what was in quotes
+    return _ESCAPED.sub(lambda found: blank(found[0]), quoted)
+
+
 def _parted(cell: Cell) -> bool:
     """Does something stand between two strings of its list?"""
     return cell.listed and len(cell.pieces) > 1
@@ -202,7 +222,7 @@ def unproven(before: Notebook, after: str) -> str | None:
 
 
 def tidy(before: Notebook, after: str) -> list[Edit]:
-    """The edits that take away the empty string which a deleted last line of a cell leaves behind.
+    """The edits that take away the empty string which a deleted last line of a cell leaves behind, with the blank lines above it.
 
     Empty strings that were there before stay.
     """
@@ -211,7 +231,10 @@ def tidy(before: Notebook, after: str) -> list[Edit]:
     for old, new in zip(before.cells, changed.cells, strict=False):
         if not new.ends_empty or old.ends_empty:
             continue
-        above, last = new.pieces[-2], new.pieces[-1]
+        last, blank = new.pieces[-1], 1
+        while blank < len(new.pieces) - 1 and not new.pieces[-1 - blank].text.strip():
+            blank += 1
+        above = new.pieces[-1 - blank]
         ended = old.text.endswith(b"\n")
         end = above.span.end - 1
         # The cell ends as it did: a last line without a newline, or with one.

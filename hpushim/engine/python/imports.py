@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -201,7 +202,7 @@ class _Plan:
             return
         if exported(module, binding.name):
             return
-        if isinstance(statement, ast.Import) and alias.asname is None:
+        if isinstance(statement, ast.Import) and alias.asname is None and not (targets == {None} and alias.name in sys.stdlib_module_names):  # fmt: skip
             return  # `import torch.cuda.amp` binds torch: nothing to move
         wanted = {target for target in targets if target is not None}
         if len(wanted) > 1:

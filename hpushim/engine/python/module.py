@@ -24,7 +24,7 @@ T = TypeVar("T")
 _DEPTH = 12  # how many assignments a name is followed through
 
 #: What binds as tightly as a name.
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)  # fmt: skip
+ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)  # fmt: skip
 
 
 class Module(Text, Source):
@@ -85,7 +85,7 @@ class Module(Text, Source):
         """The text of an expression, in parentheses where a dot, a bracket or an operator behind it needs them."""
         text = self.source(node)
         number = isinstance(node, ast.Constant) and not isinstance(node.value, (str, bytes))
-        return text if isinstance(node, _ATOMS) and not number else f"({text})"
+        return text if isinstance(node, ATOMS) and not number else f"({text})"
 
     def surroundings(self, offset: int) -> tuple[str, bool]:
         """The innermost function or class at a place, ``Model.forward``, "" at the top level; and whether it runs under a condition.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 #: Calls that only look.
-_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "get_device_capability", "isinstance", "hasattr", "str", "len", "startswith", "range", "no_grad", "inference_mode", "device"])  # fmt: skip
+_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "get_device_capability", "isinstance", "hasattr", "str", "len", "startswith", "range", "no_grad", "inference_mode", "device", "signature"])  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -119,16 +119,16 @@ def _branches(statement: ast.AST) -> list[ast.stmt]:
     if isinstance(statement, TRIES):
         return [*statement.body, *statement.orelse, *statement.finalbody]
     match statement:
-        case ast.If() if _only_looks(statement.test):
+        case ast.If() if only_looks(statement.test):
             return [*statement.body, *statement.orelse]
-        case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if _only_looks(statement.iter):
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if only_looks(statement.iter):
             return [*statement.body, *statement.orelse]
-        case ast.With() if all(isinstance(i.context_expr, ast.Call) and _only_looks(i.context_expr) and i.optional_vars is None for i in statement.items):  # fmt: skip
+        case ast.With() if all(isinstance(i.context_expr, ast.Call) and only_looks(i.context_expr) and i.optional_vars is None for i in statement.items):  # fmt: skip
             return statement.body
     return []
 
 
-def _only_looks(test: ast.expr) -> bool:
+def only_looks(test: ast.expr) -> bool:
     """Does the test compute nothing that somebody could miss?"""
     for part in walk(test):
         if isinstance(part, ast.Call):
@@ -183,8 +183,9 @@ class _Lines:
             end = last.end_lineno or last.lineno
             return Span(module.line_span(first.lineno).start, module.line_span(end).end)
         end = last.end_lineno or last.lineno
-        end += self._doubled(first, end)
         start = _first_line(module, first, self._last(end))
+        end += self._doubled(first, end)
+        start = min(start, _first_line(module, first, self._last(end)))
         return Span(module.line_span(start).start, module.line_span(end).end)
 
     def clause(self, statement: ast.stmt, block: Sequence[ast.stmt], *, whole: bool) -> Span | None:
@@ -195,7 +196,7 @@ class _Lines:
         module = self._module
         parent = module.parent(statement)
         if isinstance(parent, ast.If) and block is parent.body:
-            if not (whole and parent.orelse) and not (_only_looks(parent.test) and _is_apart(module, parent)):  # fmt: skip
+            if not (whole and parent.orelse) and not (only_looks(parent.test) and _is_apart(module, parent)):  # fmt: skip
                 return None
             if not is_elif(module, parent) and not is_elif(module, parent.orelse[0]):
                 return None
@@ -231,7 +232,7 @@ class _Lines:
         above = below = 0
         while self._blank(start - above):
             above += 1
-        opens = not above and self._opens_block(statement, start)
+        opens = not above and (start <= 0 or self._opens_block(statement, start))
         while (below < above or opens) and self._blank(end + below + 1):
             below += 1
         return below
@@ -305,8 +306,8 @@ _PLAIN = frozenset(["torch", "self", "args", "true", "false", "none", "with", "m
 def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
     """The line at which to start taking ``statement`` out: its own, or that of the one comment line above it.
 
-    ``last`` is the last line that goes. A comment stays unless it is alone over the statement, uses its words,
-    and uses none of the statement that would come under it.
+    ``last`` is the last line that goes. A comment stays unless it is alone over the statement, and either nothing is left under
+    it or it uses the words of the statement and none of the one that would come under it.
     """
     line = _top(module, statement)
     text = _comment(module, line - 1)
@@ -314,13 +315,20 @@ def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
         return line
     if _FOR_ONE_LINE.match(text):
         return line - 1
+    following = _line(module, last + 1)
+    if not following.strip() or _is_further_out(following, _line(module, line)):
+        return line - 1  # nothing is left under it
     spoken = _words(text)
     if not spoken & _words(module.source(statement)):
         return line
-    following = _line(module, last + 1)
     if following.strip() and _comment(module, last + 1) is None and spoken & _words(following):
         return line
     return line - 1
+
+
+def _is_further_out(line: str, other: str) -> bool:
+    """Is a line less indented than another?"""
+    return len(line) - len(line.lstrip(" \t")) < len(other) - len(other.lstrip(" \t"))
 
 
 def _top(module: Module, statement: ast.stmt) -> int:

@@ -1,6 +1,5 @@
 """A small GPT: token and position embeddings, causal self-attention blocks, tied output head."""
 
-import inspect
 import math
 from dataclasses import dataclass
 
@@ -115,9 +114,7 @@ class GPT(nn.Module):
             {"params": [p for p in params if p.dim() >= 2], "weight_decay": weight_decay},
             {"params": [p for p in params if p.dim() < 2], "weight_decay": 0.0},
         ]
-        has_fused = "fused" in inspect.signature(torch.optim.AdamW).parameters
-        use_fused = False
-        extra = dict(fused=True) if use_fused else {}
+        extra = {}
         return torch.optim.AdamW(groups, lr=lr, betas=betas, **extra)
 
     @torch.no_grad()
