@@ -165,13 +165,12 @@ def _is_help_of_switch(module: Module, node: ast.expr) -> bool:
 
 def _says(module: Module, node: ast.expr) -> bool:
     """Is it said to people when a check for Gaudi holds, or fails? In the agnostic style: for an accelerator."""
-    above = module.parent(node)
-    if isinstance(above, ast.keyword) and above.arg == "reason":
-        above = module.parent(above)
-    if isinstance(above, ast.Assert) and above.msg is node:
-        return _asks_for_gaudi(module, above.test)
     said, shown = _filled(module, node)
     above = module.parent(said)
+    if isinstance(above, ast.keyword) and above.arg == "reason":
+        above = module.parent(above)
+    if isinstance(above, ast.Assert) and above.msg is said:
+        return _asks_for_gaudi(module, above.test)
     if not isinstance(above, ast.Call):
         return False
     if any(_asks_for_gaudi(module, value) for value in (*shown, *above.args) if value is not said):
