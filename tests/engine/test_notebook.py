@@ -11,6 +11,7 @@ import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpushim.engine.data import notebook as notebooks
 from hpushim.engine.data.notebook import Notebook
 from hpushim.engine.one_file import settle
 from hpushim.engine.project import migrate, undo
@@ -241,3 +242,51 @@ def test_a_source_is_found_whatever_else_its_cell_holds(name: str, source: str) 
             assert held.data[span.start : span.end] == b"cuda"
             assert held.data[: span.start].endswith(b"x.")
             assert source.encode() in held.data[span.start - len(source.encode()) : span.end + 20]
+
+
+_WRITTEN = (
+    '["x = 1\\n", "y"]',
+    '"x = \\"é\\"\\ny"',
+    '"\\u00e9 = 1"',
+    '["%time f()\\n"]',
+    "[]",
+    '""',
+    "null",
+    "[1]",
+    '["a\tb"]',
+    '"\\ud800"',
+)
+_CELLS = (
+    '{{"cell_type": "code", "outputs": [{{"data": [1, {{"source": "no"}}]}}], "source": {0}}}',
+    '{{"source": {0}, "cell_type": "code", "metadata": {{"source": {0}}}, "outputs": []}}',
+    '{{"cell_type": "code", "outputs": [{{"a": "\\"source\\": [], \\ud83d\\ude00"}}], "source": {0}, "id": NaN}}',
+    '{{"cell_type": "code", "input": {0}}}', '{{"source": [], "source": {0}, "cell_type": "code"}}', '{{"cell_type": "code", "s\\u006furce": {0}}}',
+    '{{"cell_type": "code", "source": {0},}}', '{{"cell_type": "raw", "source": {0}}}, {{"source": {0}}}, 1', '{{"cell_type": 1, "source": {0}}}, {{}}',
+    '{{"cell_type": "code", "source": {0}}} {{}}', '{{"cell_type": "code", "source": {0}, "output": "\\x"}}', '// {{\n{{"cell_type": "code", "source": {0}}}',
+)  # fmt: skip
+_AROUND = (
+    '{{"cells": [{0}, {1}], "metadata": {{"kernelspec": {{"language": "Python"}}}}, "nbformat": 4}}\n',
+    ' {{ "cells" :\n[\n{0}\n,\n{1} ] , "metadata": {{"language_info": {{"name": "R"}}}}}}',
+    '{{"metadata": {{"cells": [{0}]}}, "cells": [{0}, {1}]}}', '{{"cells": [{0}], "cells": [{1}]}}', '{{"metadata": {{}}, "cells": [{0}, {1}]}}',
+    '{{"worksheets": [{{"cells": [{0}]}}], "metadata": {{"kernelspec": null}}}}', '{{"cells": [{0}, {1}]}} {{}}', '{{"cells": {{"a": {0}}}}}', "[{0}, {1}]",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("around", _AROUND)
+@pytest.mark.parametrize("cell", _CELLS)
+def test_a_notebook_is_read_at_once_as_it_is_part_by_part(cell: str, around: str) -> None:
+    for first, second in [(one, other) for one in _WRITTEN for other in _WRITTEN[:3]]:
+        text = around.format(cell.format(first), cell.format(second))
+        at_once = notebooks._plain(text.encode())
+        if at_once is not None:
+            assert _seen(at_once) == _seen(notebooks._Reader(text.encode()).cells())
+
+
+def _seen(cells: list[notebooks.Cell]) -> list[object]:
+    return [(c.number, c.text, c.listed, c.error, [(p.span, p.text) for p in c.pieces]) for c in cells]  # fmt: skip
+
+
+def test_most_notebooks_are_read_at_once() -> None:
+    text = _AROUND[0].format(_CELLS[0].format(_WRITTEN[0]), _CELLS[3].format(_WRITTEN[1]))
+    cells = notebooks._plain(text.encode())
+    assert cells is not None and [cell.number for cell in cells] == [1, 2]

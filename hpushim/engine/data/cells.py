@@ -68,8 +68,7 @@ class Cell:
         self.number = number
         self.listed = listed
         self._made = pieces
-        #: What was read byte by byte is read again where it is more than ASCII.
-        self.text = text.encode() if text.isascii() else b"".join(piece.text for piece in self.pieces)  # fmt: skip
+        self.text = text.encode("utf-8", "surrogatepass")
         self.start = 0
         #: The text with what is not Python blanked, and why it is no Python all the same.
         self.python = self.text

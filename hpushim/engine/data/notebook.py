@@ -13,7 +13,10 @@ import re
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
+
+import msgspec
 
 from hpushim.engine.base.text import blank
 from hpushim.engine.data.cells import Cell, Piece
@@ -23,7 +26,7 @@ from hpushim.model import Edit, Span
 #: A word of a JSON string with something escaped.
 _ESCAPED = re.compile(rb"\S*\\\S*")
 #: A string of JSON that is known to be well formed.
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class Notebook:
@@ -32,7 +35,8 @@ class Notebook:
     def __init__(self, text: str, data: bytes | None = None) -> None:
         #: The text in UTF-8, which who has it already may give.
         self.data = text.encode() if data is None else data
-        self.cells = list(_Reader(self.data).cells())
+        cells = _plain(self.data)
+        self.cells = _Reader(self.data).cells() if cells is None else cells
         self.ascii = text.isascii()
         self._starts: list[int] = []
         #: The one cell that this is about, if it is not about all that are the notebook's own code.
@@ -244,6 +248,118 @@ def tidy(before: Notebook, after: str) -> list[Edit]:
     return edits
 
 
+_NOTHING = msgspec.Raw()
+_COLON = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
+_ITEM = re.compile(rb"[ \t\r\n,]*")
+_END = ord("]")
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+    language: str = ""
+
+
+class _About(msgspec.Struct, frozen=True):
+    language_info: _Named = _Named()
+    kernelspec: _Named = _Named()
+
+
+class _Whole(msgspec.Struct):
+    """A notebook as most are: the values of its cells unread."""
+
+    cells: list[msgspec.Raw] = []
+    metadata: _About = _About()
+    worksheets: msgspec.Raw = _NOTHING
+
+
+class _Parts(msgspec.Struct):
+    """A cell: what is no source is passed over."""
+
+    cell_type: str | None = None
+    source: msgspec.Raw = _NOTHING
+    input: msgspec.Raw = _NOTHING
+
+
+_whole = msgspec.json.Decoder(_Whole).decode
+_parts = msgspec.json.Decoder(_Parts).decode
+_lines = msgspec.json.Decoder(str | list[str]).decode
+
+
+def _plain(data: bytes) -> list[Cell] | None:
+    """The code cells of a notebook as most are; None where only going through it part by part says what it holds."""
+    at = _cells_at(data)
+    if at is None:
+        return None
+    try:
+        whole = _whole(data)
+        if whole.worksheets is not _NOTHING:
+            return None
+        language = whole.metadata.language_info.name or whole.metadata.kernelspec.language
+        found: list[Cell] = []
+        number = 0
+        for raw in whole.cells:
+            start = _between(data, at)
+            if not data.startswith(raw, start):
+                return None
+            at = start + len(memoryview(raw))
+            cell = _parts(raw)
+            number += cell.cell_type is not None
+            name, source = b'"source"', cell.source
+            if source is _NOTHING:
+                name, source = b'"input"', cell.input
+            if source is _NOTHING or cell.cell_type != "code":
+                continue
+            place = _source_at(data, name, source, start, at)
+            if place is None:
+                return None
+            lines = _lines(source)
+            if lines != []:
+                found.append(_cell(data, number, place, lines))
+    except msgspec.MsgspecError:
+        return None
+    if data[_between(data, at)] != _END or data.find(b'"cells"', at) >= 0:
+        return None
+    return found if not language or "python" in language.lower() else []
+
+
+def _cells_at(data: bytes) -> int | None:
+    """Where the list of the cells begins: their key is the first one, or is written once."""
+    at = data.find(b'"cells"')
+    gap = _COLON.match(data, at + 7) if at >= 0 else None
+    sure = data[:at].strip() == b"{" or data.find(b'"cells"', at + 1) < 0
+    return gap.end() + 1 if gap and sure else None
+
+
+def _source_at(data: bytes, key: bytes, value: msgspec.Raw, start: int, end: int) -> int | None:
+    """Where the source of a cell begins: its key is the last one, or is written once."""
+    at = data.rfind(key, start, end)
+    gap = _COLON.match(data, at + len(key)) if at >= 0 else None
+    if gap is None or not data.startswith(value, gap.end()):
+        return None
+    sure = data[gap.end() + len(memoryview(value)) : end].strip() == b"}"
+    return gap.end() if sure or data.find(key, start, end) == at else None
+
+
+def _between(data: bytes, at: int) -> int:
+    """Where the next item of a list is, or its end."""
+    return _ITEM.match(data, at).end()  # type: ignore[union-attr]
+
+
+def _cell(data: bytes, number: int, at: int, value: str | list[str]) -> Cell:
+    """The cell whose source is at a place."""
+    listed = isinstance(value, list)
+    lines = value if isinstance(value, list) else [value]
+    return Cell(number, "".join(lines), partial(_pieces, data, at, lines), listed=listed)
+
+
+def _pieces(data: bytes, at: int, lines: list[str]) -> list[Piece]:
+    strings = _STRING.finditer(data, at)
+    return [
+        Piece(data, Span(*string.span()), line)
+        for line, string in zip(lines, strings, strict=False)
+    ]
+
+
 class _Reader:
     """Goes through the JSON of a notebook once; what is no source of a code cell is passed over.
 
@@ -338,25 +454,13 @@ class _Reader:
         return self._walk.gap(colon + 1) if self._text.startswith(":", colon) else None
 
     def _made(self, at: int, value: object) -> Cell | None:
-        listed = isinstance(value, list)
         lines: list[Any] = value if isinstance(value, list) else [value]
         if not lines or not all(isinstance(line, str) for line in lines):
             return None
-        pieces = partial(self._pieces, at, lines)
-        return Cell(self._number, "".join(lines), pieces, listed=listed)
-
-    def _pieces(self, at: int, lines: list[str]) -> list[Piece]:
-        strings = _STRING.finditer(self._text, at)
-        return [
-            Piece(self._data, Span(*string.span()), line if line.isascii() else _again(string[0]))
-            for line, string in zip(lines, strings, strict=False)
-        ]
-
-
-def _again(string: str) -> str:
-    """A string of JSON that was read as bytes, read as text."""
-    found: str = json.loads(string.encode("latin-1"), strict=False)
-    return found
+        strings = [string[0] for string in islice(_STRING.finditer(self._data, at), len(lines))]
+        if not all(string.isascii() for string in strings):
+            lines = [json.loads(string, strict=False) for string in strings]
+        return _cell(self._data, self._number, at, lines if isinstance(value, list) else lines[0])
 
 
 def _language(metadata: object) -> str:
