@@ -64,16 +64,19 @@ class SetupPackages(Rule):
 
 
 def _texts(module: Module, node: ast.expr) -> Iterator[ast.Constant]:
-    """The texts in a list, a table of lists, or what is added to them."""
-    for value in module.values(node):
-        match value:
-            case ast.Constant():
-                yield value
-            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
-                for part in parts:
-                    yield from _texts(module, part)
-            case ast.Starred(value=inner):
-                yield from _texts(module, inner)
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                yield from _texts(module, left)
-                yield from _texts(module, right)
+    """The texts in a list, a table of lists, or what is added to them; each once, also where two lists are made of each other."""
+    waiting, seen = [node], {node}
+    while waiting:
+        for value in dict.fromkeys(module.values(waiting.pop(0))):
+            parts: list[ast.expr] = []
+            match value:
+                case ast.Constant():
+                    yield value
+                case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
+                    pass
+                case ast.Starred(value=inner):
+                    parts = [inner]
+                case ast.BinOp(left=left, op=ast.Add(), right=right):
+                    parts = [left, right]
+            waiting += (part for part in parts if part not in seen)
+            seen.update(parts)

@@ -304,15 +304,19 @@ class Library(RowRule):
 def _numbers(module: Module, value: ast.expr) -> bool:
     """Does a device map give the number of a device: ``0``, ``{"": 0}``, ``{"": local_rank}``?"""
     if isinstance(value, ast.Dict):
-        return len(value.values) == 1 and any(_numbers(module, each) for each in value.values)
+        given = value.values[0] if len(value.values) == 1 else value
+        return any(_is_number(module, each) for each in (given, *module.values(given)))
+    return _is_number(module, value)
+
+
+def _is_number(module: Module, value: ast.expr) -> bool:
     number = module.constant(value)
     if isinstance(number, int) and not isinstance(number, bool):
         return True
     if isinstance(value, ast.Call):
         name = module.qualified(value.func) or ""
         return name.endswith(".current_device") or word(value.func) == "int"
-    made = (each for each in module.values(value) if each is not value)
-    return bool(_RANK.search(word(value))) or any(_numbers(module, each) for each in made)
+    return bool(_RANK.search(word(value)))
 
 
 def _spreads(module: Module, value: ast.expr) -> bool:
