@@ -98,7 +98,8 @@ def _reached(module: Module, load: ast.Call) -> tuple[list[Edge], set[ast.AST | 
     others = [
         call for call in calls if not (module.qualified(call.func) or "").startswith("torch.")
     ]
-    return reached, {edge.node for call in others for edge in values.reach(call, values.uses)}
+    seen: set[At] = set()
+    return reached, {edge.node for call in others for edge in values.reach(call, values.uses, seen=seen)}  # fmt: skip
 
 
 def _tensors(module: Module, edge: Edge) -> ast.Call | None:

@@ -96,15 +96,20 @@ class Values(Backward, Forward):
         start: At | ast.AST | Cell,
         step: Callable[[At], Iterable[Edge]],
         how: frozenset[How] = SAME,
+        seen: set[At] | None = None,
     ) -> Iterator[Edge]:
-        """Every edge that ``step`` (``sources``, ``uses``) leads to from a place: on along those of ``how``, which come once, to all ends."""
-        todo = [start if isinstance(start, At) else At(start)]
-        seen = set(todo)
+        """Every edge that ``step`` (``sources``, ``uses``) leads to from a place: on along those of ``how``, which come once, to all ends.
+
+        With ``seen``, the places that ways from other starts came to, nothing is gone through again.
+        """
+        first = start if isinstance(start, At) else At(start)
+        seen = set() if seen is None else seen
+        todo = [first] if first not in seen else []
         while todo:
             for edge in step(todo.pop()):
                 if edge.how not in how:
                     yield edge
-                elif edge.at not in seen:
+                elif edge.at not in seen and edge.at != first:
                     seen.add(edge.at)
                     yield edge
                     todo.append(edge.at)
