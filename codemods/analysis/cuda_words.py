@@ -68,7 +68,7 @@ _ADVICE = {
     "device": "write `hpu` if it selects the device",
     "backend": "write `hccl` if it selects the backend of torch.distributed",
     "variable": "Gaudi software does not read this variable",
-    "method": 'move tensors and modules with `.to("hpu")`',
+    "method": 'use `.to("hpu")` if it moves a tensor or a module',
     "library": "check what the library offers for Gaudi",
     "name": "use the counterpart in `torch.hpu`, if there is one",
 }

@@ -71,7 +71,7 @@ def rejects(name: str, value: str, project: Project) -> bool:
 
 
 #: Said of an option for float16 that is kept.
-KEPT = "is an option of this project and keeps its name; if `migrate` rewrites the code that reads it, it selects bfloat16"
+KEPT = "is an option of this project and keeps its name; where `migrate` rewrites the code that reads it, the option selects bfloat16"
 
 
 def keeps_name(option: str, new: str, project: Project) -> bool:

@@ -90,11 +90,7 @@ def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bo
             known.name,
             False,
         )  # another version is needed, as the note says
-    here = (
-        "take it out of the requirements for Gaudi"
-        if useless
-        else "the requirement can stay, the code has to change"
-    )
+    here = "take it out of the requirements for Gaudi" if useless else "the requirement can stay"
     return f"{inside(verdict.note)}; {here}", known.name, useless
 
 

@@ -106,11 +106,14 @@ def _told(option: str) -> tuple[str, str] | None:
     if _SCALING.fullmatch(joined):
         return "HPU214", "it configures loss scaling, which bfloat16 on Gaudi does not need"
     if _HALF & set(words) or _HALVED.fullmatch(joined):
-        return "HPU214", "if `migrate` rewrites the code that reads it, it selects bfloat16"
+        return (
+            "HPU214",
+            "where `migrate` rewrites the code that reads it, the option selects bfloat16",
+        )
     if "apex" in words:  # its autocast, optimizers, data parallel class
         return (
             "HPU024",
-            "if `migrate` rewrites the code that reads it, it selects what replaces apex",
+            "where `migrate` rewrites the code that reads it, the option selects what replaces apex",
         )
     if "cudnn" in words or (_CARD & set(words) and not _FLAGS_OF_CUDNN.isdisjoint(words)):
         return "HPU024", "flags of cuDNN that it sets have no effect on Gaudi"

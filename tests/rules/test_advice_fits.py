@@ -48,7 +48,7 @@ def test_a_row_speaks_of_its_name_alone(
 
 
 @pytest.mark.parametrize(("kind", "name", "form"), [("requirements", "requirements.txt", "{}\n"), ("yaml", "environment.yml", "dependencies:\n  - pip:\n    - {}\n")])  # fmt: skip
-@pytest.mark.parametrize(("package", "end"), [("apex==0.1", "; take it out of the requirements for Gaudi"), ("diffusers>=0.25", "; the requirement can stay, the code has to change")])  # fmt: skip
+@pytest.mark.parametrize(("package", "end"), [("apex==0.1", "; take it out of the requirements for Gaudi"), ("diffusers>=0.25", "; the requirement can stay")])  # fmt: skip
 def test_a_requirement_is_told_what_to_do(kind: str, name: str, form: str, package: str, end: str) -> None:  # fmt: skip
     ((message, _),) = said(form.format(package), "HPU815", kind, name)
     assert message.endswith(end)
