@@ -108,7 +108,11 @@ class Containers(TextRule):
         if entry.key is not None and _CARDS.fullmatch(name):
             answer = ask(document, _NVIDIA_RESOURCE)
             key = document.source(entry.key).replace(name, answer.target)
-            more = "" if _has_huge_pages(document, entry) else f", beside `{_HUGE_PAGES}`"
+            more = (
+                ""
+                if _has_huge_pages(document, entry)
+                else f", and request memory as `{_HUGE_PAGES}` beside it, as Intel's example does"
+            )
             yield self.finding(
                 entry.key,
                 f"`{name}` is NVIDIA's resource; use the resource of Gaudi's device plugin, `{answer.target}`{more}",

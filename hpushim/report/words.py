@@ -146,7 +146,8 @@ def dependencies(report: Report) -> tuple[tuple[str, str], ...]:
         some = sorted((d for d in report.dependencies if d.kind == kind), key=lambda d: not d.files)
         if some:
             hidden = some[_MOST:]
-            which = "more" if any(each.files for each in hidden) else "that are only requirements"
+            only = "is only a requirement" if len(hidden) == 1 else "are only requirements"
+            which = "more" if any(each.files for each in hidden) else f"that {only}"
             more = f" and {len(hidden):,} {which}" if hidden else ""
             shown = ", ".join(f"{each.name} ({each.files:,})" for each in some[:_MOST])
             found.append((what, f"{shown}{more}"))
