@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import cache
 
 from hpushim.engine.rules.wants import TRAINS, ProjectFact
+from hpushim.matrix import signatures
 from hpushim.patterns import lazily
 
 from .project_facts import BLOCK, makers
@@ -61,26 +63,51 @@ LOOP = "**"
 _LOOP = lazily(rb"\n([ \t]*)(?:for|while)\b")
 #: What is behind the name of a class for what its ``forward`` calls each time, with the methods that this calls.
 FORWARD = "()"
-#: What runs once in so many steps.
+#: The owner of what loaders make batches of samples with.
+COLLATES = "%"
+_COLLATES = lazily(rb"\b(?:\w*collat\w*)[ \t]*=[ \t]*(?:(?:functools\.)?partial\([ \t]*|lambda[^:\n]*:[ \t]*)?([A-Za-z_][\w.]*)", re.I)  # fmt: skip
+_CALLED_SO = lazily(rb"collat", re.I)
+#: Where programs tell how they are used.
+_DOCUMENTED = lazily(rb'"""(?s:.*?)"""')
+#: What is no object of the project.
+_LIBRARIES = frozenset([b"torch", b"F", b"nn", b"np", b"numpy", b"math", b"os"])
+#: What runs once in so many steps, or in none.
 _SELDOM = lazily(
-    rb"\n([ \t]*)if\b[^\n]*[\w)\]][ \t]*%[ \t]*[\w(][^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
+    rb"\n([ \t]*)if\b[^\n]*(?:[\w)\]][ \t]*%[ \t]*[\w(]|(?:[lL]og|print|verbose|debug|interval|freq|every|rank|main|master|best|[eE]val|val|save|display|report|test)(?![a-z]))[^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
 )
 #: What runs where an object is made.
 _MAKES = (b"__init__", b"__post_init__")
+#: Methods that a framework calls in each step, with the bases that say so.
+CALLED = {
+    "training_step": ("LightningModule", "Trainer"),
+    "training_step_end": ("LightningModule",),
+    "on_train_batch_end": ("LightningModule", "Callback"),
+    "on_before_optimizer_step": ("LightningModule", "Callback"),
+    "compute_loss": ("Trainer",),
+    "_prepare_inputs": ("Trainer",),
+    "on_step_end": ("TrainerCallback",),
+}
+_PASSES = frozenset(name.encode() for name in ("forward", *CALLED))
 
 
 def _step_calls(data: bytes) -> Iterable[bytes]:
     """``Net>loss`` for a method of ``Net`` that calls a function of the project, ``loss>spectrum`` for a function that does, and
     ``*>loss`` where a backward pass runs beside or in what calls it, ``**>loss`` where that is in each iteration, ``Net()>loss`` where
-    a forward pass does. What makes an object runs once.
+    a forward pass does. A method is ``Net.encode``, with ``Net.encode>`` where it is defined, and ``.encode`` where the text does not
+    show of what class it is. What makes an object runs once.
     """
     if b"torch" not in data:
         return set()
+    data = _DOCUMENTED.sub(b"", data)
     taken = [each for line in _TAKEN_FROM.findall(data) for each in _TAKEN_AS.findall(line)]
     names = {alias or name: name for name, alias in taken}
     star = any(line.strip() == b"*" for line in _TAKEN_FROM.findall(data))
     modules = {*names} | {alias or name for name, alias in _MODULE.findall(data)}
-    blocks = [(found[2], found[0]) for found in BLOCK.finditer(data)]
+    found = [*BLOCK.finditer(data)]
+    blocks = [(each[2], each[0]) for each in found]
+    classes = {
+        each[2] for each in found if data[each.start() : each.start(2)].rstrip().endswith(b"class")
+    }
     names |= {name: name for name, _ in blocks}
     known: set[bytes] = set()
     for owner, text in [*blocks, (b"", BLOCK.sub(b"\n", data))]:
@@ -93,10 +120,19 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
         reached = [(STEP.encode() if name in steps else owner, calls[name]) for name in calls]
         if passes:
             reached.append((LOOP.encode(), _called_by(passes, bodies, calls.keys(), {name: _repeated(bodies[name]) for name in passes})))  # fmt: skip
-        if b"forward" in calls:
-            reached.append((owner + FORWARD.encode(), _called_by([b"forward"], bodies, calls.keys(), {})))  # fmt: skip
+        if run := [*_PASSES & calls.keys()]:
+            reached.append((owner + FORWARD.encode(), _called_by(run, bodies, calls.keys(), {})))
+        if owner in classes:
+            known |= {owner + b"." + name + b">" for name in calls}
+            reached += [(owner + b"." + name, made) for name, made in calls.items()]
         for front, made in reached:
             if front and not owner.lower().startswith(b"test"):
+                if front != owner or owner not in classes:
+                    known |= {
+                        front + b">" + (owner if before == b"self" and called in calls else b"") + b"." + called
+                        for before, called in made
+                        if before and called not in _of_values() and before.rpartition(b".")[2] not in modules and before.partition(b".")[0] not in _LIBRARIES
+                    }  # fmt: skip
                 known |= {
                     front + b">" + names.get(called, called)
                     for before, called in made
@@ -104,7 +140,32 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
                         before.rpartition(b".")[2] in modules if before else star or called in names
                     )
                 }
+        if _CALLED_SO.search(owner):
+            known.add(COLLATES.encode() + b">" + owner)
+        known |= {COLLATES.encode() + b">" + owner + b"." + name for name in calls if owner in classes and _CALLED_SO.search(name)}  # fmt: skip
+    if b"ollat" in data:
+        known |= {
+            COLLATES.encode() + b">" + each for each in _given_to_loaders(data, modules, names)
+        }
     return known
+
+
+def _given_to_loaders(data: bytes, modules: Set[bytes], names: Mapping[bytes, bytes]) -> Iterator[bytes]:  # fmt: skip
+    """``collate`` for ``collate_fn=collate``, ``Pad`` for ``collate_fn = Pad(0)``, ``.collate`` for ``collate_fn=data.collate``."""
+    for given in {*_COLLATES.findall(data)}:
+        before, _, last = given.rpartition(b".")
+        known = not before or before.rpartition(b".")[2] in modules
+        yield names.get(last, last) if known else b"." + last
+        if not before and last not in names:
+            for made in re.findall(rb"\n[ \t]*%s[ \t]*=[ \t]*(\w+)\(" % last, data):
+                yield names.get(made, made)
+
+
+@cache
+def _of_values() -> frozenset[bytes]:
+    """The methods of tensors, modules and Python's own values, which say nothing of the project's."""
+    members = [*signatures.members("torch.Tensor"), *signatures.members("torch.nn.Module")]
+    return frozenset(name.encode() for name in (*members, *dir(str), *dir(list), *dir(dict), *dir(set)))  # fmt: skip
 
 
 def _called_by(new: list[bytes], bodies: Mapping[bytes, bytes], methods: Set[bytes], inner: Mapping[bytes, bytes]) -> set[tuple[bytes, bytes]]:  # fmt: skip

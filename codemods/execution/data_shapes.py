@@ -12,6 +12,7 @@ from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
+from ..analysis.placement import DEVICES
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
@@ -41,8 +42,6 @@ _METHODS = {
     "unique": "torch.unique",
     "unique_consecutive": "torch.unique",
 }
-#: Those that other code has as well.
-_OFTEN = ("topk", "unique", "unique_consecutive", "nonzero")
 _NUMBERS = (int, float)
 #: A slice with a bound that is no number; functions whose arguments are sizes.
 _BOUND = re.compile(rb"\[[^\n\"'{}]*(?::[ \t]*-?[A-Za-z_(]|[\w)\]][ \t]*:[ \t]*[\],])")
@@ -54,13 +53,13 @@ class DataShape(Rule):
 
     HPU515 = Code("size-from-data", fix=("safe", "manual"), effect="speed")
     wants = Wants(
-        calls=(*(method for method in _METHODS if method not in _OFTEN), "arange"),
+        calls=(*_METHODS, "arange", "topk"),
         texts=("mask]", "]]", ":int("),
-        required=("cuda", "hpu", "device", "nn.Module"),
+        required=("cuda", "hpu", "device", "import torch", "from torch"),
+        project=DEVICES,
     )
     also = Wants(
         names=("torch.where",),
-        calls=_OFTEN,
         texts=("]", *(f"torch.{name}(" for name in _MAKES)),
         facts=(STEP_CALLS,),
     )

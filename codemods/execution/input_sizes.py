@@ -14,10 +14,11 @@ from hpushim.pycode.walk import walk
 from ..analysis.names import called, word
 from ..analysis.placement import DEVICES, is_on_device, reaches_a_device
 from ..analysis.trainers import is_settings
+from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import add, argument
 from ..values.tensors import is_tensor
-from ..values.training import serves_step
+from ..values.training import collates, serves_step
 
 _LOADER = "torch.utils.data.DataLoader"
 _LAST = "torch.utils.data.DataLoader(drop_last=)"
@@ -27,11 +28,20 @@ _LONGEST = "padding to the longest of a batch"
 _SIZE = "images or sequences of changing size"
 _RESIZE = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 _PAD = ("torch.nn.utils.rnn.pad_sequence",)
+#: Of language models, whose samples may be blocks of one length.
+_OF_TEXTS = ("transformers.DataCollatorForLanguageModeling", "trl.DataCollatorForCompletionOnlyLM")
 _COLLATORS = (
     "transformers.DataCollatorWithPadding",
     "transformers.DataCollatorForSeq2Seq",
     "transformers.DataCollatorForTokenClassification",
+    *_OF_TEXTS,
 )
+#: What tokenizers and processors are given, and nothing else that has a padding.
+_OF_TOKENS = frozenset(["text", "texts", "return_tensors", "truncation", "add_special_tokens", "return_attention_mask", "padding_side"])  # fmt: skip
+#: Padding to so many is for the units of a processor, not for few lengths.
+_FEW = 64
+#: What says the greatest of several.
+_GREATEST = ("builtins.max", "numpy.max", "numpy.amax", "torch.max", "torch.amax")
 #: The samplers of torch that shuffle, unless `shuffle=False` is passed.
 _SHUFFLES = ("DistributedSampler", "RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler")
 _RANDOM = re.compile(
@@ -49,15 +59,14 @@ class InputSize(Rule):
     HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD),
+        calls=("max", "amax"),
         keywords=(_BATCH,),
-        texts=("padding=True", 'padding="longest"', "padding='longest'"),
-        required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader", "Trainer", "Tokenizer", "Processor"),
+        texts=("padding=True", 'padding="longest"', "padding='longest'", "collat", "Collat"),
+        required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader", "Trainer", "Tokenizer", "Processor", "import torch", "from torch"),
         project=DEVICES,
+        facts=(STEP_CALLS,),
     )  # fmt: skip
-    also = Wants(names=_COLLATORS, keywords=("padding", "collate_fn"), words=("range", "trange"))
-
-    def __init__(self) -> None:
-        self._told: set[ast.Call] = set()
+    also = Wants(names=_COLLATORS, keywords=("padding",), words=("range", "trange"))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if module.qualified(node) != name:
@@ -67,21 +76,21 @@ class InputSize(Rule):
             for each in [call] if call is not None else _made(module, node):
                 yield from self._loader(module, each)
         elif call is None:
-            return
+            derived = module.parent(node)
+            if name in _COLLATORS and isinstance(derived, ast.ClassDef) and node in derived.bases and not _in_blocks(module):  # fmt: skip
+                yield from self._longest(module, node)
         elif name in _RESIZE:
             yield from self._resized(module, call)
         elif name in _PAD and not reaches_a_device(module):
             return
-        elif not any(k.arg in ("pad_to_multiple_of", "max_length") for k in call.keywords):
+        elif name in _PAD or not (_is_rounded(module, call) or argument(call, "max_length")):
             padding = argument(call, "padding")
-            if padding is None or module.constant(padding) in (True, "longest"):
+            longest = padding is None or module.constant(padding) in (True, "longest")
+            if longest and not (name in _OF_TEXTS and _in_blocks(module)):
                 yield from self._longest(module, call.func)
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
-        """``padding=True`` of a tokenizer, whose result goes to the device in the same file; ``collate_fn=``."""
-        if node.arg == "collate_fn":
-            yield from self._collated(module, node.value)
-            return
+        """``padding=True`` of a tokenizer, whose result goes to the device in the same file."""
         if node.arg == _BATCH:
             yield from self._trainer(module, node)
             return
@@ -91,8 +100,7 @@ class InputSize(Rule):
         given = [node.value, *module.view(Values).origins(node.value)]
         if all(module.constant(each) not in (True, "longest") for each in given if isinstance(each, ast.expr)):  # fmt: skip
             return
-        multiple = argument(call, "pad_to_multiple_of")
-        if (multiple is None or _is_none(module, multiple)) and _trains(module, node):
+        if not _is_rounded(module, call) and _trains(module, node):
             yield from self._longest(module, node)
 
     def _trainer(self, module: Module, node: ast.keyword) -> Yield:
@@ -126,19 +134,10 @@ class InputSize(Rule):
                 code="HPU526",
             )
 
-    def _collated(self, module: Module, function: ast.expr) -> Yield:
-        """A function that makes a batch as long as its longest sample: ``n = max(len(x) for x in batch)``."""
-        made = function.func if isinstance(function, ast.Call) else function
-        for definition in module.index.definitions(word(made)):
-            for call in module.index.calls("max"):
-                lengths = any(
-                    (isinstance(part, ast.Call) and word(part.func) in ("len", "size"))
-                    or (isinstance(part, ast.Attribute) and part.attr == "shape")
-                    for part in walk(call)
-                )
-                if lengths and definition in module.ancestors(call) and call not in self._told:
-                    self._told.add(call)
-                    yield from self._longest(module, call)
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """The length of the longest sample, where a batch is made: ``n = max(len(x) for x in batch)``."""
+        if module.qualified(node.func) in _GREATEST and collates(module, node) and _is_of_sizes(module, node) and reaches_a_device(module):  # fmt: skip
+            yield from self._longest(module, node)
 
     def _longest(self, module: Module, node: ast.AST) -> Yield:
         answer = ask(module, _LONGEST)
@@ -227,18 +226,61 @@ def _moves(loop: ast.For) -> bool:
     return False
 
 
+def _is_of_sizes(module: Module, node: ast.Call) -> bool:
+    """``max(len(x) for x in batch)``, ``numpy.max([x.shape for x in batch])``, ``longest = max(longest, n)`` in a loop."""
+    if len(node.args) != 2 or module.qualified(node.func) != "builtins.max":
+        several = [value for each in node.args[:1] for value in (each, *module.values(each))]
+        kinds = (ast.ListComp, ast.GeneratorExp, ast.Call, ast.List)
+        return any(_says_size(each) for each in several if isinstance(each, kinds))
+    statement = module.parent(node)
+    loops = [above for above in module.ancestors(node) if isinstance(above, ast.For)]
+    if not isinstance(statement, ast.Assign) or not loops:
+        return False
+    kept = module.source(statement.targets[0])
+    other = [each for each in node.args if module.source(each) != kept]
+    turns = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
+    return len(other) == 1 and (
+        word(other[0]) in turns
+        or any(_says_size(value) for value in (other[0], *module.values(other[0])))
+    )
+
+
+def _says_size(node: ast.AST) -> bool:
+    """Is a size in it: ``len(x)``, ``x.size(0)``, ``x.shape``, ``map(len, batch)``?"""
+    for part in walk(node):
+        if isinstance(part, ast.Call):
+            given = any(isinstance(each, ast.Name) and each.id == "len" for each in part.args)
+            if given or word(part.func) in ("len", "size"):
+                return True
+        elif isinstance(part, ast.Attribute) and part.attr == "shape":
+            return True
+    return False
+
+
 def _is_of_tokens(call: ast.Call) -> bool:
-    """``tokenizer(…)``, ``self.tokenizer.pad(…)``, ``processor(text=…)``."""
+    """``tokenizer(…)``, ``self.tokenizer.pad(…)``, ``processor(text=…)``, ``model.prepare(texts, return_tensors="pt")``."""
     func = call.func
     owner = func.value if isinstance(func, ast.Attribute) and func.attr in ("pad", "__call__", "batch_encode_plus") else func  # fmt: skip
-    named = word(owner).lower()
-    return "token" in named or ("processor" in named and argument(call, "text") is not None)
+    return "token" in word(owner).lower() or any(k.arg in _OF_TOKENS for k in call.keywords)
 
 
-def _is_none(module: Module, node: ast.expr) -> bool:
-    """May it be None, as the field of a class that is None unless given?"""
-    origins = module.view(Values).origins(node)
-    return any(isinstance(each, ast.Constant) and each.value is None for each in origins)
+def _is_rounded(module: Module, call: ast.Call) -> bool:
+    """Is the length padded to one of few: ``pad_to_multiple_of=128``?"""
+    multiple = argument(call, "pad_to_multiple_of")
+    if multiple is None:
+        return False
+    known = module.constant(multiple)
+    if isinstance(known, int):
+        return known >= _FEW
+    origins = module.view(Values).origins(
+        multiple
+    )  # it may be None, as the field of a class that is None unless given
+    return not any(isinstance(each, ast.Constant) and each.value is None for each in origins)
+
+
+def _in_blocks(module: Module) -> bool:
+    """Does the file make samples of one length, as language models take them?"""
+    return any(map(module.holds, ("block_size", "group_texts", "max_length", "packing")))
 
 
 def _trains(module: Module, node: ast.AST) -> bool:

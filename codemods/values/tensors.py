@@ -21,7 +21,8 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import defines_method, enclosing_class, is_in_module, is_module_class
 from ..analysis.names import FOREIGN, is_none, word
-from ..analysis.placement import is_on_device
+from ..analysis.placement import is_on_device, reaches_a_device
+from .training import is_called_in_step
 
 
 class Is:
@@ -636,8 +637,12 @@ def is_tensor(module: Module, node: ast.expr) -> bool:
 
 
 def may_be_on_device(module: Module, node: ast.expr) -> bool:
-    """Does the file use a device, or a torch module what is there?"""
-    return is_in_module(module, node) or module.view(is_on_device)
+    """Does the file use a device, or a torch module what is there, or what a step of a project with one calls?"""
+    return (
+        is_in_module(module, node)
+        or module.view(is_on_device)
+        or (module.view(reaches_a_device) and is_called_in_step(module, node))
+    )
 
 
 def is_other(module: Module, node: ast.expr) -> bool:

@@ -9,7 +9,7 @@ import ast
 import enum
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hpushim.engine.python.module import Module
 from hpushim.patterns import lazily
@@ -21,7 +21,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
 from ..analysis.names import calls_like, word
 from ..analysis.project_facts import SCALERS
-from ..analysis.training_facts import FORWARD, LOOP, STEP, STEP_CALLS
+from ..analysis.training_facts import CALLED, COLLATES, FORWARD, LOOP, STEP, STEP_CALLS
 
 # -- what a value is ------------------------------------------------------------------------
 
@@ -403,8 +403,6 @@ _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Words of conditions that hold now and then, or in one process.
 _SELDOM = lazily(r"log|print|verbose|debug|interval|freq|every|rank|main|master|last|best|eval|val|save|first|display|report", re.I)  # fmt: skip
-#: Methods that a framework calls in each step, with the bases that say so.
-_CALLED = {"training_step": "LightningModule", "training_step_end": "LightningModule", "on_train_batch_end": "LightningModule", "compute_loss": "Trainer"}  # fmt: skip
 
 
 def in_every_step(module: Module, node: ast.AST) -> bool:
@@ -438,12 +436,33 @@ def serves_step(module: Module, node: ast.AST) -> bool:
     if is_in_module(module, node) or in_every_step(module, node):
         return True
     outer = [above for above in module.ancestors(node) if isinstance(above, (*_DEFINED, ast.ClassDef))]  # fmt: skip
-    return bool(outer) and outer[-1].name in module.view(_of_steps)
+    named = ".".join(each.name for each in reversed(outer[-2:]))
+    return bool(outer) and not {outer[-1].name, named}.isdisjoint(module.view(_of_steps))
+
+
+def collates(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in what a loader of the project makes batches of samples with, or in what that calls?"""
+    outer = [above for above in module.ancestors(node) if isinstance(above, (*_DEFINED, ast.ClassDef))]  # fmt: skip
+    if not outer or getattr(outer[-2:][0], "name", "") in ("__init__", "__post_init__"):
+        return False
+    given = {*module.view(_calls).owners.get(COLLATES, ())}
+    named = ".".join(each.name for each in reversed(outer[-2:]))
+    if isinstance(outer[-1], ast.ClassDef) and not given.isdisjoint({outer[-1].name, *base_words(module, outer[-1].name)}):  # fmt: skip
+        return True
+    return not {outer[-1].name, named}.isdisjoint(module.view(_in_batches))
+
+
+def _in_batches(module: Module) -> frozenset[str]:
+    """The functions and methods of the project that make batches, and those that these call."""
+    calls = module.view(_calls)
+    given = {*calls.owners.get(COLLATES, ())}
+    return calls.reached(module, [COLLATES, *(owner for owner in calls.owners if owner.partition(".")[0] in given)], samples=True)  # fmt: skip
 
 
 def is_called_in_step(module: Module, node: ast.AST) -> bool:
-    """Is ``node`` in a function at the top of its file, under no rare condition, that a step or a forward pass of the project calls each time?"""
+    """Is ``node``, under no rare condition, in a function or a method of the project that a step or a forward pass calls each time?"""
     function: ast.AST | None = None
+    owner = ""
     for inside, above in module.upwards(node):
         if (
             isinstance(above, (ast.If, ast.IfExp))
@@ -451,41 +470,105 @@ def is_called_in_step(module: Module, node: ast.AST) -> bool:
             and _is_rare(above.test)
         ):
             return False
-        if isinstance(above, (ast.ExceptHandler, ast.ClassDef, ast.Lambda)):
+        if isinstance(above, (ast.ExceptHandler, ast.Lambda)):
             return False
+        if isinstance(above, ast.ClassDef):
+            owner = f"{above.name}."
+            break
         function = above if isinstance(above, _DEFINED) else function
     return (
         isinstance(function, _DEFINED)
         and not _is_test(function)
-        and function.name in module.view(_called_in_steps)
+        and f"{owner}{function.name}" in module.view(_called_in_steps)
     )
 
 
-def _called_in_steps(module: Module) -> set[str]:
-    """The functions of the project that are called in the loop around a backward pass, or in the forward pass of a module, and those that these call."""
-    owners = {each.partition(">")[0] for each in said(module, STEP_CALLS)}
-    return _reached(module, [LOOP, *(owner for owner in owners if owner.endswith(FORWARD) and names_module(module, owner.removesuffix(FORWARD)))])  # fmt: skip
+def _called_in_steps(module: Module) -> frozenset[str]:
+    """The functions and methods of the project that are called in the loop around a backward pass, or in the forward pass of a module, and those that these call."""
+    calls = module.view(_calls)
+    found = calls.reached(module, [LOOP, *(owner for owner in calls.passes if _passes_each(module, owner.removesuffix(FORWARD)))])  # fmt: skip
+    return found - module.view(_in_batches)
 
 
-def _of_steps(module: Module) -> set[str]:
+def _passes_each(module: Module, name: str) -> bool:
+    """Is it a module, or a class whose methods a framework calls in each step?"""
+    bases = base_words(module, name)
+    return names_module(module, name) or any(not bases.isdisjoint(of) for of in CALLED.values())
+
+
+def _of_steps(module: Module) -> frozenset[str]:
     """The functions of the project that a step or a module calls, by name."""
-    owners = {each.partition(">")[0] for each in said(module, STEP_CALLS)}
-    return _reached(
-        module, [owner for owner in owners if owner == STEP or names_module(module, owner)]
-    )
+    calls = module.view(_calls)
+    return calls.reached(module, [STEP, *(owner for owner in calls.owners if names_module(module, owner.partition(".")[0]))])  # fmt: skip
 
 
-def _reached(module: Module, new: list[str]) -> set[str]:
-    calls: dict[str, list[str]] = {}
-    for each in said(module, STEP_CALLS):
-        owner, _, called = each.partition(">")
-        calls.setdefault(owner, []).append(called)
-    found: set[str] = set()
-    while new:
-        more = {*calls.get(new.pop(), ())} - found
-        found |= more
-        new += more
-    return found
+class _Calls:
+    """Which functions and methods of a project call which, by name."""
+
+    def __init__(self, every: Iterable[str]) -> None:
+        #: What each calls: functions, and classes.
+        self.owners: dict[str, list[str]] = {}
+        #: The classes that define a method of a name.
+        self._classes: dict[str, list[str]] = {}
+        for each in every:
+            owner, _, called = each.partition(">")
+            if called:
+                self.owners.setdefault(owner, []).append(called)
+            else:
+                kind, _, method = owner.partition(".")
+                self._classes.setdefault(method, []).append(kind)
+        #: The project's classes.
+        self._bases = {kind for kinds in self._classes.values() for kind in kinds}
+        #: Those that have a forward pass.
+        self.passes = [owner for owner in self.owners if owner.endswith(FORWARD)]
+
+    def reached(self, module: Module, new: list[str], *, samples: bool = False) -> frozenset[str]:
+        """What some of them call, directly or through others; of classes of samples, which workers read on the CPU, only on request."""
+        found: set[str] = set()
+        while new:
+            called = {
+                each
+                for name in self.owners.get(new.pop(), ())
+                for each in self._meant(module, name, samples)
+            }
+            new += called - found
+            found |= called
+        return frozenset(found)
+
+    def _meant(self, module: Module, name: str, samples: bool) -> Iterable[str]:
+        """What a name may be: of a method all that the classes which derive from one have, none where several have it that are of no one kind."""
+        kind, dot, method = name.partition(".")
+        if not dot:
+            return (name,)
+        owning = [each for each in self._classes.get(method, ()) if samples or not self._is_of_samples(module, each)]  # fmt: skip
+        if kind:
+            return (name, *(f"{each}.{method}" for each in owning if kind in base_words(module, each)))  # fmt: skip
+        if len(owning) > 1:
+            kinds = [{each, *base_words(module, each)} for each in owning]
+            if not any(each in self._bases for each in set.intersection(*kinds)):
+                return ()
+        return (f"{each}.{method}" for each in owning)
+
+    @staticmethod
+    def _is_of_samples(module: Module, name: str) -> bool:
+        """Is it a class of samples?"""
+        return any(each.endswith("Dataset") for each in (name, *base_words(module, name)))
+
+
+def _calls(module: Module) -> _Calls:
+    """Those of the module's project, which all its files share."""
+    names = module.project.names(STEP_CALLS.name)
+    if module.path not in module.project.files:
+        return _Calls(said(module, STEP_CALLS))
+    if not _KEPT or _KEPT[0][0] is not names:
+        _KEPT[:] = [(names, _Calls(sorted(names)))]
+    else:
+        len(names)  # who notes what is asked notes that it was all
+    return _KEPT[0][1]
+
+
+#: What was worked out for the last project.
+_KEPT: list[tuple[object, _Calls]] = []
 
 
 def runs_in_step(module: Module, node: ast.AST) -> bool:
@@ -649,10 +732,10 @@ def _calls_of(module: Module, function: Function) -> list[ast.Call]:
 
 
 def _called_by_frameworks(module: Module) -> Iterator[ast.AST]:
-    for name, base in _CALLED.items():
+    for name, bases in CALLED.items():
         for function in module.index.definitions(name):
             owner = enclosing_class(module, function)
-            if owner is not None and base in base_words(module, owner.name):
+            if owner is not None and not base_words(module, owner.name).isdisjoint(bases):
                 yield function
 
 
@@ -698,4 +781,5 @@ def _is_rare(test: ast.expr) -> bool:
             return True
         if _SELDOM.search(getattr(part, "attr", getattr(part, "id", ""))):
             return True
-    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq)
+    trains = any(isinstance(part, ast.Constant) and part.value == "train" for part in walk(test))
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and not trains

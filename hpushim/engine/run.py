@@ -293,12 +293,15 @@ class Run:
         )
 
     def _on_host(self, result: FileResult) -> FileResult:
-        """Without what costs speed on a device, where no device runs the code, other than what has a fix."""
-        effects = {
-            f: (row.effect if f.row and (row := self.context.matrix.row(f.row)) else "") or f.effect
+        """Without what costs speed on a device, where no device runs the code, other than what has a fix, or is about the batches that go to one."""
+        rows = {f: self.context.matrix.row(f.row) if f.row else None for f in result.findings}
+        kept = tuple(
+            f
             for f in result.findings
-        }
-        kept = tuple(f for f in result.findings if f.fix or effects[f] != "speed")
+            if f.fix
+            or ((row := rows[f]) is not None and row.area == "dataloader")
+            or ((row.effect if row else "") or f.effect) != "speed"
+        )
         return msgspec.structs.replace(result, findings=kept)
 
 

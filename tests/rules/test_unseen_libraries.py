@@ -114,7 +114,7 @@ LONGEST = {
 def test_rows_that_a_tokenizer_pads_to_the_longest_are_told(call: str, padding: str, used: str) -> None:  # fmt: skip
     text = f"import torch\nfrom transformers import Trainer\n\n\nclass C:\n    padding: bool = True\n\n    def __call__(self, tokenizer, texts, rows):\n        return {call.format(padding)}\n\n\n{used}\n"
     assert ("HPU525" in settled(text)[1]) == LONGEST[padding]
-    assert "HPU525" not in settled(text.replace("padding=", "pad_to_multiple_of=8, padding="))[1]
+    assert "HPU525" not in settled(text.replace("padding=", "pad_to_multiple_of=128, padding="))[1]
     field = text.replace("    padding: bool", "    of: int = None\n    padding: bool").replace("padding=", "pad_to_multiple_of=self.of, padding=")  # fmt: skip
     assert ("HPU525" in settled(field)[1]) == LONGEST[padding]
 
