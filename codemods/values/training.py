@@ -441,7 +441,7 @@ def serves_step(module: Module, node: ast.AST) -> bool:
 
 
 def collates(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` stand in what a loader of the project makes batches of samples with, or in what that calls?"""
+    """Is ``node`` in what a loader of the project makes batches of samples with, or in what that calls?"""
     outer = [above for above in module.ancestors(node) if isinstance(above, (*_DEFINED, ast.ClassDef))]  # fmt: skip
     if not outer or getattr(outer[-2:][0], "name", "") in ("__init__", "__post_init__"):
         return False
