@@ -48,6 +48,10 @@ _BOUND = re.compile(rb"\[[^\n\"'{}]*(?::[ \t]*-?[A-Za-z_(]|[\w)\]][ \t]*:[ \t]*[
 _MAKES = ("arange", "zeros", "ones", "full", "empty")
 
 
+#: What puts the samples' parts one behind the other.
+_JOINS = ("torch.cat", "torch.concat")
+
+
 class DataShape(Rule):
     """``x[mask]``, ``x[x < 0] = 0``, ``torch.where(mask)``, ``x.nonzero()``, ``x.topk(int(n * 0.7))``."""
 
@@ -59,14 +63,18 @@ class DataShape(Rule):
         project=DEVICES,
     )
     also = Wants(
-        names=("torch.where",),
+        names=("torch.where", *_JOINS),
         texts=("]", *(f"torch.{name}(" for name in _MAKES)),
         facts=(STEP_CALLS,),
     )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        """``torch.where`` with a condition alone."""
+        """``torch.where`` with a condition alone; the samples' own parts in one tensor."""
         call = called(module, node)
+        if name in _JOINS:
+            if call is not None and _is_of_samples(module, call) and runs_in_step(module, call):
+                yield self._told(module, call, f"`{_shown(module, call)}` is as long as the parts of this batch's samples together", _COUNT)  # fmt: skip
+            return
         if call is None or len(call.args) != 1 or call.keywords:
             return
         if is_tensor(module, call) and not runs_once(module, call) and not lies_on_host(module, call.args[0]):  # fmt: skip
@@ -147,6 +155,28 @@ class DataShape(Rule):
     ) -> Found:
         answer = ask(module, row)
         return self.finding(node, f"{what}. {sentence(answer.note)}", row=answer.row, fix=fix)
+
+
+def _is_of_samples(module: Module, call: ast.Call) -> bool:
+    """``torch.cat([t["labels"] for t in targets])``: parts of a list that the function is given, by a key or from pairs, along the first dimension."""
+    along = argument(call, "dim", 1)
+    if not call.args or (along is not None and module.constant(along) != 0):
+        return False
+    parts = call.args[0]
+    if not isinstance(parts, (ast.ListComp, ast.GeneratorExp)) or len(parts.generators) != 1:
+        return False
+    over, taken = parts.generators[0].iter, parts.generators[0].target
+    lists = over.args if isinstance(over, ast.Call) and word(over.func) in ("zip", "enumerate") else [over]  # fmt: skip
+    if not any(isinstance(each, ast.Name) and all(b.kind == "param" for b in module.bindings(each)) and module.bindings(each) for each in lists):  # fmt: skip
+        return False
+    part: ast.expr = parts.elt
+    keyed = False
+    while isinstance(part, ast.Subscript):
+        keyed = keyed or isinstance(module.constant(part.slice), str)
+        part = part.value
+    pairs = isinstance(taken, (ast.Tuple, ast.List)) and not isinstance(over, ast.Call)
+    names = {each.id for each in walk(taken) if isinstance(each, ast.Name)}
+    return isinstance(part, ast.Name) and part.id in names and (keyed or pairs)
 
 
 def _sized(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:

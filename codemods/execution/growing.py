@@ -53,7 +53,7 @@ class GrowingTensor(Rule):
         given = {keyword.arg for keyword in node.keywords}
         if _CACHE in given or not (_loads_transformers(module) or given & _GIVEN):
             return
-        if module.holds(_CACHE) or defines_method(module, "generate"):
+        if _keeps_cache(module) or defines_method(module, "generate"):
             return
         made = [each for each in module.view(Values).origins(node.func.value) if isinstance(each, ast.Call)]  # fmt: skip
         if made and all(_of_another(module, each.func) for each in made):
@@ -65,6 +65,22 @@ class GrowingTensor(Rule):
             row=answer.row,
             code="HPU527",
         )
+
+
+def _keeps_cache(module: Module) -> bool:
+    """Does the file choose a cache of fixed size: ``cache_implementation="static"``, also by a key or an attribute?"""
+    if not module.holds(_CACHE):
+        return False
+    values = [keyword.value for keyword in module.index.keywords(_CACHE)]
+    for each in (*module.index.attributes(_CACHE), *module.index.strings(_CACHE)):
+        above = module.parent(each)
+        if isinstance(above, ast.Assign):
+            values.append(above.value)
+        elif isinstance(above, ast.Subscript) and isinstance(above.ctx, ast.Store):
+            values += [s.value for s in (module.statement(above),) if isinstance(s, ast.Assign)]
+        elif isinstance(above, ast.Dict):
+            values += [v for k, v in zip(above.keys, above.values, strict=True) if k is each]
+    return any(isinstance(module.constant(value), str) for value in values)
 
 
 def _of_another(module: Module, made: ast.expr) -> bool:

@@ -27,7 +27,7 @@ _MODELS = re.compile(
 _SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|decode)(_|$)", re.I)
 #: Methods that run a model on the batch that they are handed.
 _EVALUATES = re.compile(
-    r"_?(model|net|module|forward\w*|generate|predict\w*|infer(ence)?(_\w+)?|encode\w*|decode\w*|embed\w*|"
+    r"_?(model|net|module|forward\w*|generate|predict\w*|infer(ence)?(_\w+)?|encode\w*|decode\w*|embed\w*|(get|extract)_(\w+_)?(features?|layers?)|"
     r"(eval\w*|test|val(id\w*)?|predict\w*|inference)_(step|batch|one_batch|iter\w*))"
 )
 #: What is called on a batch and is no model.

@@ -136,7 +136,9 @@ class InputSize(Rule):
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """The length of the longest sample, where a batch is made: ``n = max(len(x) for x in batch)``."""
-        if module.qualified(node.func) in _GREATEST and collates(module, node) and _is_of_sizes(module, node) and reaches_a_device(module):  # fmt: skip
+        if module.qualified(node.func) not in _GREATEST or not reaches_a_device(module):
+            return
+        if (collates(module, node) or _pads_to(module, node)) and _is_of_sizes(module, node):
             yield from self._longest(module, node)
 
     def _longest(self, module: Module, node: ast.AST) -> Yield:
@@ -243,6 +245,18 @@ def _is_of_sizes(module: Module, node: ast.Call) -> bool:
         word(other[0]) in turns
         or any(_says_size(value) for value in (other[0], *module.values(other[0])))
     )
+
+
+def _pads_to(module: Module, node: ast.Call) -> bool:
+    """Is the length kept, of several in a loop in a loop, and given to what pads: ``pad_and_concat(longest, rows)``?"""
+    statement, function = module.parent(node), module.function(node)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name) or function is None:  # fmt: skip
+        return False
+    loops = [above for above in module.ancestors(node) if isinstance(above, (ast.For, ast.While))]
+    return len(loops) > 1 and any(
+        isinstance(part, ast.Call) and "pad" in word(part.func) and any(word(each) == statement.targets[0].id for each in part.args)
+        for part in walk(loops[1])
+    )  # fmt: skip
 
 
 def _says_size(node: ast.AST) -> bool:

@@ -24,6 +24,7 @@ from ..values.tensors import (
     stays_on_host,
 )
 from ..values.training import (
+    LOSS,
     in_every_step,
     in_forward,
     over_parameters,
@@ -48,6 +49,8 @@ _NUMBERS = ("float", "int")
 #: What a file has that computes on a device, or in a project with one.
 _SHOWS_IT = ("cuda", "hpu", "device", ".to(", "nn.Module", ".grad")
 _SHOWN = (*_SHOWS_IT, "import torch", "from torch")
+#: What Lightning logs with.
+_LOGS = ("log", "log_dict")
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TESTS = (ast.If, ast.While, ast.Assert)
 #: What is given sizes or dimensions one by one.
@@ -62,7 +65,7 @@ class StepRead(Rule):
         calls=("item", "register_buffer"), required=_SHOWN, project=DEVICES, facts=(STEP_CALLS,)
     )
     also = Wants(
-        calls=(*_METHODS, *_NUMBERS, *_SIZED),
+        calls=(*_METHODS, *_NUMBERS, *_SIZED, *_LOGS),
         words=("backward", "manual_backward"),
         texts=("if ", "while "),
     )
@@ -75,7 +78,7 @@ class StepRead(Rule):
         by_method = (
             isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func)
         )
-        if by_method or _as_number(module, node) or _spread(module, node):
+        if by_method or _as_number(module, node) or _spread(module, node) or _on_bar(module, node):
             self._reads.setdefault(module.statement(node), (node, _READ))
         return ()
 
@@ -118,6 +121,17 @@ def _as_number(module: Module, node: ast.Call) -> bool:
         and is_tensor(module, given)
         and not stays_on_host(module, given)
     )
+
+
+def _on_bar(module: Module, node: ast.Call) -> bool:
+    """``self.log("loss", loss, prog_bar=True)`` in a step of Lightning, whose progress bar shows the value."""
+    shown = word(node.func) in _LOGS and any(k.arg == "prog_bar" and module.constant(k.value) is True for k in node.keywords)  # fmt: skip
+    return shown and any(_holds_loss(module, each) for each in (*node.args, *(k.value for k in node.keywords))) and in_every_step(module, node)  # fmt: skip
+
+
+def _holds_loss(module: Module, node: ast.expr) -> bool:
+    """Is it a tensor of the step, or what holds such?"""
+    return is_tensor(module, node) or any(isinstance(each, ast.Dict) for each in module.values(node)) or LOSS.search(word(node)) is not None  # fmt: skip
 
 
 def _is_share(module: Module, given: ast.expr) -> bool:

@@ -59,7 +59,7 @@ _RETURNED = {"tensor": Is.TENSOR, "module": Is.MODULE, "optimizer": Is.OPTIMIZER
 _ARRAYS = FOREIGN | {"numpy", "pandas", "scipy", "PIL", "sklearn"}
 _MODELS = ("torchvision.models.", "timm.create_model")
 #: Methods and functions of torch that tell truth from falsehood, element by element; the stubs say only that they give a tensor.
-_MASKS = frozenset(["eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isinf", "isfinite", "isin", "logical_and", "logical_or", "logical_not", "logical_xor"])  # fmt: skip
+_MASKS = frozenset(["eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isinf", "isfinite", "isin", "logical_and", "logical_or", "logical_not", "logical_xor", "all", "any"])  # fmt: skip
 #: Methods that give the same values in another shape.
 _SHAPED = frozenset(["unsqueeze", "expand", "expand_as", "repeat", "view", "reshape", "squeeze", "flatten", "t", "T", "mT", "transpose", "permute", "clone", "detach", "contiguous"])  # fmt: skip
 #: Functions that put tensors together: of truth values, they give such a one.
@@ -91,6 +91,7 @@ _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _PLAIN = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.JoinedStr, ast.Tuple, ast.Lambda)  # fmt: skip
 _NUMBERS = frozenset(["len", "int", "float", "round", "abs", "bool", "ceil", "floor", "prod", "isinstance", "hasattr", "device_count"])  # fmt: skip
 _TEXTS = frozenset(["str", "repr", "list", "dict", "set", "tuple", "sorted", "range", "zip", "enumerate", "open", "type"])  # fmt: skip
+_TENSOR_NOTE = re.compile(r"(torch\.)?\w*[Tt]ensor( \| None)?")
 _NOTES = dict.fromkeys(("int", "float", "bool"), Is.NUMBER) | dict.fromkeys(("str", "dict", "list"), Is.OTHER)  # fmt: skip
 
 
@@ -230,8 +231,8 @@ class Kinds(Circular):
             if node in first and not function.decorator_list:
                 return Is.MODULE if is_module_class(self._module, owner) else Is.OWN
         note = self._module.source(node.annotation) if node.annotation is not None else ""
-        if "Tensor" in note:
-            return Is.TENSOR if re.fullmatch(r"(torch\.)?\w*Tensor( \| None)?", note) else Is.LIKELY | Is.UNSEEN  # fmt: skip
+        if "Tensor" in note or note == "torch.tensor":
+            return Is.TENSOR if _TENSOR_NOTE.fullmatch(note) else Is.LIKELY | Is.UNSEEN  # fmt: skip
         if note in _NOTES:
             return _NOTES[note]
         if note.endswith("nn.Module"):
@@ -265,6 +266,8 @@ class Kinds(Circular):
 
     def _edges(self, at: At) -> Iterator[Edge]:
         node, way = at
+        if isinstance(node, ast.arg) and node.annotation is not None and not way and _TENSOR_NOTE.fullmatch(self._module.source(node.annotation)):  # fmt: skip
+            return  # what it is, it says
         if isinstance(node, ast.Name) and not way and self._values.calls.is_self(node):
             # What it is, its parameter says: not what else a file does with it, which is most of the file.
             yield Edge(At(self._module.bindings(node)[0].node), "given")
@@ -737,6 +740,11 @@ def _is_factory(module: Module, node: ast.expr) -> bool:
 
 def is_mask(module: Module, node: ast.expr) -> bool:
     """Is ``node`` a tensor of truth values, by how it is made, or by its name where nothing else is seen?"""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert) and is_tensor(module, node.operand):  # fmt: skip
+        return True  # of numbers it would be none that selects
+    last = _given_before(module, node) if isinstance(node, ast.Name) else []
+    if last and all(module.view(Kinds).is_surely(each, Is.MASK) for each in last):
+        return True  # whatever it was before
     named = isinstance(node, (ast.Name, ast.Attribute)) and _MASK_NAMES.fullmatch(word(node))
     kinds, others = module.view(Kinds), ~(TENSORS | Is.LIKELY_MASK | _BESIDE | Is.UNSEEN)
     if not named and kinds.has(node, others):
