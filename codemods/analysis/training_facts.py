@@ -73,7 +73,7 @@ _DOCUMENTED = lazily(rb'"""(?s:.*?)"""')
 _LIBRARIES = frozenset([b"torch", b"F", b"nn", b"np", b"numpy", b"math", b"os"])
 #: What runs once in so many steps, or in none.
 _SELDOM = lazily(
-    rb"\n([ \t]*)if\b[^\n]*(?:[\w)\]][ \t]*%[ \t]*[\w(]|(?:[lL]og|print|verbose|debug|interval|freq|every|rank|main|master|best|[eE]val|val|save|display|report|test)(?![a-z]))[^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
+    rb"\n([ \t]*)if\b[^\n]*(?:[\w)\]][ \t]*%[ \t]*[\w(]|(?:[lL]og|print|verbose|debug|interval|freq|every|rank|main|master|best|[eE]val|val|save|display|report|test)(?![a-z])|not[ \t]+self\.training\b)[^\n]*:[ \t]*(?:#[^\n]*)?(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)))+"
 )
 #: What runs where an object is made.
 _MAKES = (b"__init__", b"__post_init__")

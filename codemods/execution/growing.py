@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import base_words, defines_method, names_module
 from ..analysis.names import is_made_of_torch, word
+from ..analysis.placement import DEVICES, reaches_a_device
 from ..analysis.verdict import ask, inside, sentence
 from ..values.tensors import is_tensor
 
@@ -16,6 +19,7 @@ _JOINS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "tor
 _ROW = "a tensor that grows in a loop"
 _GENERATE = "transformers.GenerationMixin.generate"
 _CACHE = "cache_implementation"
+_MODELS = re.compile(r"model|net$|decoder|forward|transformer|^self$", re.I)
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
@@ -29,15 +33,15 @@ class GrowingTensor(Rule):
 
     HPU524 = Code("growing-tensor", effort="hours", effect="speed")
     HPU527 = Code("generation-loop", effort="hours", effect="speed")
-    wants = Wants(names=_JOINS, required=("device",))
-    also = Wants(calls=("generate",), required=("cuda", "hpu"))
+    wants = Wants(names=_JOINS, required=("device", "no_grad", "inference_mode"), project=DEVICES)
+    also = Wants(calls=("generate",), required=("cuda", "hpu", "import torch", "from torch"))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = module.parent(node)
         if not isinstance(call, ast.Call) or call.func is not node or not call.args:
             return
         target = _grows(module, call)
-        if target is None or not is_tensor(module, target):
+        if target is None or not (is_tensor(module, target) or _is_generated(module, call, target)):
             return
         answer = ask(module, _ROW)
         yield self.finding(
@@ -49,6 +53,8 @@ class GrowingTensor(Rule):
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``generate`` of a model of transformers, whose cache grows."""
         if not isinstance(node.func, ast.Attribute) or module.qualified(node.func) is not None:
+            return
+        if not reaches_a_device(module):
             return
         given = {keyword.arg for keyword in node.keywords}
         if _CACHE in given or not (_loads_transformers(module) or given & _GIVEN):
@@ -90,6 +96,20 @@ def _of_another(module: Module, made: ast.expr) -> bool:
         return False
     bases = base_words(module, word(made))
     return not names_module(module, word(made)) if bases else bool(package)
+
+
+def _is_generated(module: Module, call: ast.Call, target: ast.expr) -> bool:
+    """Does a loop without gradients feed it to what is called like a model, in a project with a device?"""
+    loop = next((above for above in module.ancestors(call) if isinstance(above, _LOOPS)), None)
+    if loop is None or not module.view(reaches_a_device):
+        return False
+    return any(
+        isinstance(part, ast.Call)
+        and part is not call
+        and _MODELS.search(word(part.func)) is not None
+        and any(_same(each, target) for each in part.args)
+        for part in walk(loop)
+    )
 
 
 def _grows(module: Module, call: ast.Call) -> ast.expr | None:

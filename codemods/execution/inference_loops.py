@@ -13,7 +13,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop, loop_at
 from ..analysis.names import foreign, word
-from ..analysis.placement import is_on_device
+from ..analysis.placement import DEVICES, reaches_a_device
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 from ..values.tensors import is_model, is_tensor
@@ -48,8 +48,10 @@ class InferenceLoop(Rule):
 
     HPU505 = Code("inference-loop-without-mark-step", severity="note", effect="speed")
     HPU528 = Code("index-of-a-counter", severity="note", effect="speed")
-    also = Wants(
-        texts=("no_grad", "inference_mode", "synchronize"), required=("cuda", ".to(", "device")
+    wants = Wants(
+        texts=("no_grad", "inference_mode", "synchronize"),
+        required=("cuda", ".to(", "device", "import torch", "from torch"),
+        project=DEVICES,
     )
 
     def on_module(self, module: Module) -> Yield:
@@ -100,7 +102,7 @@ class InferenceLoop(Rule):
 def _timed(module: Module, whole: Sequence[ast.For | ast.While]) -> Iterator[ast.Call]:
     """What runs first in each loop that the program then waits for, to time it: ``for _ in range(n): x = torch.mm(x, a)``, ``torch.cuda.synchronize()``."""
     waits: set[ast.stmt] = {module.statement(call) for call in module.index.calls("synchronize")}
-    on_device = bool(waits) and module.view(is_on_device)
+    on_device = bool(waits) and module.view(reaches_a_device)
     for loop in whole if on_device else ():
         block, place = module.place(loop)
         if waits.isdisjoint(block[place + 1 : place + 2]) or _reads_always(module, loop.body):
@@ -117,7 +119,7 @@ def _computes(module: Module, call: ast.Call) -> bool:
 
 def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.expr]:
     """Where a loop that runs a model, or a function that it calls, first puts the number of the turn into what the device computes."""
-    for loop in whole if module.view(is_on_device) else ():
+    for loop in whole if module.view(reaches_a_device) else ():
         counted = _counted(module, loop)
         if not counted:
             continue
@@ -193,7 +195,7 @@ def _is_use(module: Module, part: ast.Subscript | ast.Call) -> bool:
 
 def _computing(module: Module, node: ast.For | ast.While) -> Iterator[ast.Call]:
     """The calls that run a model in each turn: on what the turn before made, for what is kept, on the batch that is moved there."""
-    on_device = module.view(is_on_device)
+    on_device = module.view(reaches_a_device)
     carried = _carried(module, node) if on_device else ()
     keeps = on_device and _keeps(node)
     for call in walk(node) if on_device else ():

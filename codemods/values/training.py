@@ -480,6 +480,7 @@ def is_called_in_step(module: Module, node: ast.AST) -> bool:
         isinstance(function, _DEFINED)
         and not _is_test(function)
         and f"{owner}{function.name}" in module.view(_called_in_steps)
+        and not is_switched_off(module, node)
     )
 
 
