@@ -147,6 +147,8 @@ class Kinds(Circular):
     def _own(self, at: At) -> int:
         node, way = at
         if way:
+            if isinstance(node, ast.Call) and self._named(node.func) == "torch.from_numpy":
+                return Is.CPU
             return Is.TENSOR if self._signature(node) and self._gives_several(node) else NOTHING
         match node:
             case Cell():

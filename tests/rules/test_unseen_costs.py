@@ -118,3 +118,16 @@ RUNS = {
 def test_methods_that_run_a_part_of_a_model(tmp_path: Path, run: str, loop: str) -> None:
     text = HEAD + f"@torch.no_grad()\ndef look(model, net, meter, tokenizer, logger, loader):\n    found = []\n    for {loop}:\n        x, n = x.to(device), n.to(device)\n        y = {run}\n        found.append(y)\n    return torch.cat(found)\n"  # fmt: skip
     assert ("HPU505" in codes(reported(tmp_path, {"run.py": text}), "run.py")) == RUNS[run]
+
+
+GIVEN = {
+    "torch.from_numpy(self.sizes)": False,
+    "torch.relu(x).amax(0)": True,
+}
+TAKEN = ["int(sizes[0])", "sizes[0].item()", "int(sizes[1])"]
+
+
+@pytest.mark.parametrize(("given", "taken"), crossed(list(GIVEN), TAKEN, rounds=3))
+def test_elements_lie_where_the_whole_lies(tmp_path: Path, given: str, taken: str) -> None:
+    text = HEAD + f"def crop(x, sizes):\n    return x[: {taken}]\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return crop(x, {given})\n\n\nnet = Net().to(device)\n"  # fmt: skip
+    assert ("HPU513" in codes(reported(tmp_path, {"net.py": text}), "net.py")) == GIVEN[given]
