@@ -126,7 +126,7 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
             known |= {owner + b"." + name + b">" for name in calls}
             reached += [(owner + b"." + name, made) for name, made in calls.items()]
         for front, made in reached:
-            if front and not owner.lower().startswith(b"test"):
+            if front and not owner.lower().startswith(b"test") and b"TestCase" not in owner:
                 if front != owner or owner not in classes:
                     known |= {
                         front + b">" + (owner if before == b"self" and called in calls else b"") + b"." + called
@@ -184,11 +184,11 @@ def _repeated(body: bytes) -> bytes:
     start = body.rfind(b"\n", 0, at.start()) if at else 0
     depth = len(body[start + 1 :]) - len(body[start + 1 :].lstrip(b" \t"))
     loops = [found for found in _LOOP.finditer(body, 0, max(start, 0)) if len(found[1]) < depth]
-    if loops and not re.search(
-        rb"\n[ \t]{0,%d}[^\s#]" % len(loops[-1][1]), body[loops[-1].end() : start + 1]
-    ):
-        ends = re.search(rb"\n[ \t]{0,%d}[^\s#)\]}]" % len(loops[-1][1]), body[start + 1 :])
-        body = body[loops[-1].start() : start + 1 + ends.start() if ends else len(body)]
+    for loop in reversed(loops):
+        if not re.search(rb"\n[ \t]{0,%d}[^\s#)\]}]" % len(loop[1]), body[loop.end() : start + 1]):
+            ends = re.search(rb"\n[ \t]{0,%d}[^\s#)\]}]" % len(loop[1]), body[start + 1 :])
+            body = body[loop.start() : start + 1 + ends.start() if ends else len(body)]
+            break
     return _SELDOM.sub(b"\n", body)
 
 

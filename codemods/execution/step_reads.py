@@ -18,7 +18,6 @@ from ..values.tensors import (
     is_other,
     is_tensor,
     lies_on_host,
-    makes_on_host,
     may_be_on_device,
     proven,
     stays_on_host,
@@ -170,10 +169,9 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
     of_gradients = func.attr == "item" and any(isinstance(p, ast.Attribute) and p.attr == "grad" for p in walk(value))  # fmt: skip
     if (
         foreign(module, func)
-        or makes_on_host(module, value)
         or not (of_gradients or runs_in_step(module, func))
         or is_other(module, value)
-        or stays_on_host(module, value)
+        or lies_on_host(module, value)
     ):
         return False
     return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
