@@ -67,8 +67,9 @@ FORWARD = "()"
 COLLATES = "%"
 _COLLATES = lazily(rb"\b(?:\w*collat\w*)[ \t]*=[ \t]*(?:(?:functools\.)?partial\([ \t]*|lambda[^:\n]*:[ \t]*)?([A-Za-z_][\w.]*)", re.I)  # fmt: skip
 _CALLED_SO = lazily(rb"collat", re.I)
-#: Where programs tell how they are used.
+#: What is no code: texts that tell how a program is used, lines of comments.
 _DOCUMENTED = lazily(rb'"""(?s:.*?)"""')
+_COMMENT = lazily(rb"\n[ \t]*#[^\n]*")
 #: What is no object of the project.
 _LIBRARIES = frozenset([b"torch", b"F", b"nn", b"np", b"numpy", b"math", b"os"])
 #: What runs once in so many steps, or in none.
@@ -98,7 +99,7 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
     """
     if b"torch" not in data:
         return set()
-    data = _DOCUMENTED.sub(b"", data)
+    data = _COMMENT.sub(b"", _DOCUMENTED.sub(b"", data))
     taken = [each for line in _TAKEN_FROM.findall(data) for each in _TAKEN_AS.findall(line)]
     names = {alias or name: name for name, alias in taken}
     star = any(line.strip() == b"*" for line in _TAKEN_FROM.findall(data))
