@@ -234,7 +234,7 @@ def _is_of_sizes(module: Module, node: ast.Call) -> bool:
         several = [value for each in node.args[:1] for value in (each, *module.values(each))]
         kinds = (ast.ListComp, ast.GeneratorExp, ast.Call, ast.List)
         return any(_says_size(each) for each in several if isinstance(each, kinds))
-    statement = module.parent(node)
+    statement = _kept_by(module, node)
     loops = [above for above in module.ancestors(node) if isinstance(above, ast.For)]
     if not isinstance(statement, ast.Assign) or not loops:
         return False
@@ -247,10 +247,16 @@ def _is_of_sizes(module: Module, node: ast.Call) -> bool:
     )
 
 
+def _kept_by(module: Module, node: ast.Call) -> ast.AST | None:
+    """What is given the value, as the first of two choices maybe: ``n = max(n, m) if n else m``."""
+    above = module.parent(node)
+    return module.parent(above) if isinstance(above, ast.IfExp) else above
+
+
 def _pads_to(module: Module, node: ast.Call) -> bool:
     """Is the length kept, of several in a loop in a loop, and given to what pads: ``pad_and_concat(longest, rows)``?"""
-    statement, function = module.parent(node), module.function(node)
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name) or function is None:  # fmt: skip
+    statement = _kept_by(module, node)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
         return False
     loops = [above for above in module.ancestors(node) if isinstance(above, (ast.For, ast.While))]
     return len(loops) > 1 and any(

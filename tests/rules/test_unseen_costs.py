@@ -59,6 +59,7 @@ KEPT = {
     "for group in chunks:\n        top = None\n        for row in group:\n            n = len(row)\n            top = n if top is None else top\n            top = max(top, n)\n        y = pad_rows(top, group)": True,
     "for group in chunks:\n        top = 0\n        for row in group:\n            top = max(top, row.shape[0])\n        y = self.pad(group, top)": True,
     "top = 0\n    for row in chunks:\n        top = max(top, row.shape[0])\n    y = pad_rows(top, chunks)": False,
+    "for group in chunks:\n        top = None\n        for row in group:\n            n = row.size(0)\n            top = max(top, n) if top is not None else n\n        y = pad_and_join(top, group)": True,
     "for group in chunks:\n        top = 0\n        for row in group:\n            top = max(top, row.score * 2)\n        y = pad_rows(top, group)": False,
     "for group in chunks:\n        top = 0\n        for row in group:\n            top = max(top, len(row))\n        y = show(top)": False,
 }
@@ -67,7 +68,7 @@ KEPT = {
 @pytest.mark.parametrize("kept", list(KEPT))
 @pytest.mark.parametrize("head", [HEAD, "import torch\n\ndevice = 'hpu'\n\n\n"])
 def test_a_length_that_a_loop_keeps_and_pads_to(tmp_path: Path, kept: str, head: str) -> None:
-    text = head + f"def run(self, chunks, net, show, pad_rows):\n    {kept}\n    return net(y.to(device))\n"  # fmt: skip
+    text = head + f"def run(self, chunks, net, show, pad_rows, pad_and_join):\n    {kept}\n    return net(y.to(device))\n"  # fmt: skip
     assert ("HPU525" in codes(reported(tmp_path, {"run.py": text}), "run.py")) == KEPT[kept]
 
 
