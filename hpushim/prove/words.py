@@ -131,6 +131,9 @@ def _options(source: str) -> dict[str, bool]:
         if called not in ("add_argument", "option"):
             continue
         keywords = {k.arg: k.value for k in node.keywords if k.arg}
+        takes = keywords.get("type")
+        if isinstance(takes, ast.Name) and takes.id in ("int", "float"):
+            continue  # the number of a card: it has no word for the CPU
         action = keywords.get("action")
         flag = isinstance(action, ast.Constant) and action.value == "store_true"
         is_flag = keywords.get("is_flag")

@@ -50,6 +50,16 @@ def test_the_cpu_run_is_found_from_values_and_options(
     assert words.on_cpu(args, OPTIONS.format(more=more)).args == expected
 
 
+@pytest.mark.parametrize("option", ["--device", "--run-device", "--accelerator", "--device_type"])
+@pytest.mark.parametrize("more", ["type=int", "default=0, type=int", "type=int, nargs='+', default=[-1]", "type=float"])  # fmt: skip
+@pytest.mark.parametrize("other", ["", 'p.add_argument("--no-cuda", action="store_true")'])
+def test_the_number_of_a_card_is_no_word_for_the_cpu(option: str, more: str, other: str) -> None:
+    source = OPTIONS.format(more=f'p.add_argument("{option}", {more})\n{other}\ntorch.cuda.is_available()')
+    found = words.on_cpu((), source)
+    assert found.args == (("--no-cuda",) if other else ())
+    assert other or "own check" in found.why
+
+
 def test_what_the_user_tells_comes_first() -> None:
     found = words.on_cpu(("--device", "cuda"), "", ("--fp32",))
     assert found.args == ("--device", "cpu", "--fp32")
