@@ -30,6 +30,7 @@ _MARKS = (
     "between backward and the optimizer's step",
 )
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
+_WRAPPER = re.compile(r"(?<=\.)(?:_orig_mod|module)\.")
 _DEVICE = re.compile(r"\b(cuda|hpu|cpu)(:0)?\b")
 
 
@@ -487,18 +488,22 @@ def _saved(
         if not same and a["step"] != b["step"]:
             break
         limit = result.bound.at(max(min(a["step"], result.apart), 1))
-        more = b["leaves"].keys() - a["leaves"].keys()
-        if more and not same and all(b["leaves"][name][2:3] == _RANDOM_STATE for name in more):
-            note = f"checkpoint {b['file']} also holds {min(more).lstrip('.')}"
-            result.notes += [] if note in result.notes else [note]
+        ours, theirs = a["leaves"], b["leaves"]
+        if not same and ours.keys() != theirs.keys():
+            ours, theirs = _unwrapped(ours), _unwrapped(theirs)
+            if len({*a["leaves"]} ^ {*b["leaves"]}) > len({*ours} ^ {*theirs}):
+                _note(result, f"checkpoint {b['file']} holds the model inside a wrapper (`torch.compile`, `DataParallel`) on one device alone")  # fmt: skip
+        more = theirs.keys() - ours.keys()
+        if more and not same and all(theirs[name][2:3] == _RANDOM_STATE for name in more):
+            _note(result, f"checkpoint {b['file']} also holds {min(more).lstrip('.')}")
             more = set()
-        if more or a["leaves"].keys() - b["leaves"].keys():
-            odd = sorted(a["leaves"].keys() ^ b["leaves"].keys())
+        if more or ours.keys() - theirs.keys():
+            odd = sorted(ours.keys() ^ theirs.keys())
             what = f"checkpoint {b['file']}: entries differ, first {odd[0]}"
             found.append(Difference("checkpoint", what, a["step"]))
             return
-        for name, x in a["leaves"].items():
-            y = b["leaves"][name]
+        for name, x in ours.items():
+            y = theirs[name]
             if len(x) != len(y) or x[2:] != y[2:]:
                 what = f"checkpoint {b['file']}: {name.lstrip('.')} is {y[2:]}, {x[2:]} expected"
                 found.append(Difference("checkpoint", what, a["step"]))
@@ -513,6 +518,17 @@ def _saved(
             found.append(Difference("checkpoint", what, len(other.steps)))
         else:  # "the best so far" hangs on a number that is rounded otherwise
             result.notes.append(f"{what}: a decision to save may depend on rounding")
+
+
+def _unwrapped(leaves: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a checkpoint without the names of wrappers: a script may compile or spread its model on a device and not on the CPU."""
+    bare = {_WRAPPER.sub("", name): leaf for name, leaf in leaves.items()}
+    return bare if len(bare) == len(leaves) else leaves
+
+
+def _note(result: Comparison, note: str) -> None:
+    if note not in result.notes:
+        result.notes.append(note)
 
 
 def _output(first: Run, second: Run, result: Comparison) -> None:

@@ -54,7 +54,9 @@ def test_the_cpu_run_is_found_from_values_and_options(
 @pytest.mark.parametrize("more", ["type=int", "default=0, type=int", "type=int, nargs='+', default=[-1]", "type=float"])  # fmt: skip
 @pytest.mark.parametrize("other", ["", 'p.add_argument("--no-cuda", action="store_true")'])
 def test_the_number_of_a_card_is_no_word_for_the_cpu(option: str, more: str, other: str) -> None:
-    source = OPTIONS.format(more=f'p.add_argument("{option}", {more})\n{other}\ntorch.cuda.is_available()')
+    source = OPTIONS.format(
+        more=f'p.add_argument("{option}", {more})\n{other}\ntorch.cuda.is_available()'
+    )
     found = words.on_cpu((), source)
     assert found.args == (("--no-cuda",) if other else ())
     assert other or "own check" in found.why
@@ -502,6 +504,30 @@ def test_checkpoints_are_compared_leaf_by_leaf() -> None:
         found = compare(first, _run(_step(1), saved=other), same_device=True).difference
         assert found is not None
         assert found.kind == "checkpoint"
+
+
+@pytest.mark.parametrize(
+    "wrapper", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."]
+)
+@pytest.mark.parametrize("place", [".", ".model.", ".state.0.", ".net.module."])
+@pytest.mark.parametrize("other", [{}, {".epoch": ["2"]}, {".optimizer.state.0.step": ["2.0", 1, "torch.float32", []]}])  # fmt: skip
+@pytest.mark.parametrize("norm", ["1.0", "9.0"])
+def test_a_wrapper_on_one_device_is_no_other_checkpoint(
+    wrapper: str, place: str, other: dict[str, Any], norm: str
+) -> None:
+    def saved(before: str, norm: str) -> Run:
+        leaves = {f"{place}{before}{name}": [norm, 3, "torch.float32", [2]] for name in ("0.w", "0.b")}  # fmt: skip
+        return _run(_step(1), saved=[{"file": "a.pt", "step": 1, "leaves": {**leaves, **other}}])
+
+    for pair in ((saved("", "1.0"), saved(wrapper, norm)), (saved(wrapper, "1.0"), saved("", norm))):  # fmt: skip
+        found = compare(*pair, same_device=False)
+        assert (found.difference is None) == (norm == "1.0")
+        assert "inside a wrapper" in found.notes[0]
+        if found.difference:
+            assert "has norm 9" in found.difference.what
+        on_one = compare(*pair, same_device=True).difference
+        assert on_one is not None
+        assert "entries differ" in on_one.what
 
 
 @pytest.mark.parametrize(
