@@ -29,7 +29,7 @@ def install() -> None:
 
     for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod):
         _guard(kind, "__call__", "torch.jit.script", _script_on_hpu)
-    _guard(torch.nn.DataParallel, "__init__", "torch.nn.DataParallel", _module_on_hpu)
+    _guard(torch.nn.DataParallel, "__init__", "torch.nn.DataParallel", _module_on_hpu, ignored=True)
     for owner, name in ((torch.Tensor, "share_memory_"), (torch.nn.Module, "share_memory")):
         _guard(owner, name, "torch.nn.Module.share_memory", _any_on_hpu)
     norm, nested = "torch.nn.SyncBatchNorm", "torch.nested.nested_tensor"
@@ -82,8 +82,10 @@ def _guard_distributed() -> None:
     )
 
 
-def _guard(owner: Any, name: str, row: str, asks: Asks) -> None:
+def _guard(owner: Any, name: str, row: str, asks: Asks, ignored: bool = False) -> None:
     """Has ``owner.name`` object, in the words of a row, where ``asks`` says yes of its arguments.
+
+    What is ``ignored`` goes on under every policy: a Gaudi refuses nothing there, it does not do it.
 
     A method is set on its class; a function, which has to be one that only torch calls, in the modules that hold it, by
     :func:`_put_functions`.
@@ -95,7 +97,7 @@ def _guard(owner: Any, name: str, row: str, asks: Asks) -> None:
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         if asks(*args, **kwargs):
-            object_to(row)
+            object_to(row, ignored)
         return original(*args, **kwargs)
 
     functools.update_wrapper(guarded, original)
@@ -117,8 +119,8 @@ def _put_functions() -> None:
     _functions.clear()
 
 
-def object_to(name: str) -> None:
-    """Say in the words of a row that Gaudi does not do this: told under ``observe``, else NotImplementedError."""
+def object_to(name: str, ignored: bool = False) -> None:
+    """Say in the words of a row that Gaudi does not do this: told under ``observe`` and where it is ``ignored``, else NotImplementedError."""
     from hpushim.emulator import objections
     from hpushim.matrix import load
 
@@ -130,14 +132,15 @@ def object_to(name: str) -> None:
     file, line = callers.user_site()
     site = f"{file}:{line}"
     device.load().note("unsupported", name)
-    text = f"{name} does not work on {profile.gaudi}: {why[-1] if why else row.note}"
-    if profile.policy != "observe":
+    does = "has no effect" if ignored else "does not work"
+    text = f"{name} {does} on {profile.gaudi}: {why[-1] if why else row.note}"
+    if not ignored and profile.policy != "observe":
         raise NotImplementedError(
             f"{site}: {row.rule} {text} (emulated HPU; HPUSHIM_POLICY=observe goes on)"
         )
     if (name, site) not in _told:
         _told.add((name, site))
-        objections.tell(row.rule, site, text)
+        objections.tell(row.rule, site, text, refused=not ignored)
 
 
 def _verdict(name: str) -> Any:

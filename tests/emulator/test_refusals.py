@@ -277,3 +277,25 @@ else: print("accepted")
 def test_fsdp_is_refused_in_lazy_mode(start, lazy, said):
     done = start(SHARDED, HPUSHIM="emulate", HPUSHIM_POLICY="faithful", PT_HPU_LAZY_MODE=lazy)
     assert said in done.stdout and ("Not available in lazy mode" in done.stdout) is (lazy == "1")
+
+
+SPREAD = """
+import torch, hpushim.emulator
+from hpushim.emulator import ledger
+hpushim.emulator.enable()
+{before}
+net = torch.nn.Linear(2, 2).to("hpu")
+model = {made}
+model(torch.ones(3, 2, device="hpu")).sum().backward()
+print(net.weight.grad is not None, ledger.refusals(), *ledger._objections)
+"""
+MADE = ["torch.nn.DataParallel(net)", "torch.nn.DataParallel(net, device_ids=[0])", "wrap(net, [0, 1])", "torch.nn.parallel.DataParallel(torch.nn.Sequential(net))"]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("made", MADE)
+def test_data_parallel_is_told_and_not_refused(run, policy, made):
+    before = "from torch.nn import DataParallel as wrap" if made.startswith("wrap") else ""
+    done = run(SPREAD.format(before=before, made=made), HPUSHIM_POLICY=policy)
+    assert done.stdout.startswith("True [] ('HPU308'")
+    assert "has no effect" in done.stdout
