@@ -90,6 +90,12 @@ def attention(text: Text, option: str, value: str) -> Row | None:
     return row if row is not None and row.target else None
 
 
+def setting(text: Text, option: str, value: str) -> Row | None:
+    """What the matrix says of a setting that has another value on Gaudi: ``--dynamo_backend inductor``."""
+    row = text.matrix.row(f"{option.lstrip('-')}: {value}", "config")
+    return row if row is not None and row.target else None
+
+
 def builds(path: str) -> bool:
     """Is the file about a build, a package or a machine that runs tests?"""
     return _BUILDS.search(path.replace("\\", "/")) is not None

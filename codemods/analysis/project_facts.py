@@ -207,11 +207,17 @@ _LONG = lazily(rb"--([\w-]+)")
 #: A field of a class of settings, not a parameter, behind which a comma is.
 _OFF_FIELD = lazily(rb"\n[ \t]+(\w+)[ \t]*:[ \t]*bool[ \t]*=[ \t]*False[ \t]*(?=[#\r\n])")
 
+_HPARAMS = lazily(rb"\bHParams\((?:[^()]|\([^()]*\))*\)")
+_OFF_SETTING = lazily(rb"[(,\n]\s*(\w+)[ \t]*=[ \t]*False\b")
+
 
 def _switches(data: bytes) -> Iterable[bytes]:
-    """``compile_model`` for ``add_argument("--compile-model", action="store_true")`` and for ``compile_model: bool = False``."""
+    """``compile_model`` for ``add_argument("--compile-model", action="store_true")``, ``compile_model: bool = False``, ``HParams(compile_model=False)``."""
     if b"bool" in data:
         yield from _OFF_FIELD.findall(data)
+    if b"HParams(" in data:
+        for made in _HPARAMS.findall(data):
+            yield from _OFF_SETTING.findall(made)
     if b"store_true" not in data:
         return
     for found in _SWITCH.finditer(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 
 from ..analysis.names import called
@@ -38,6 +39,7 @@ class SparseTensor(Rule):
     HPU124 = Code(
         "sparse-tensor",
         severity="error",
+        fix=("unsafe", "manual"),
         effort="hours",
         lower={"warning": "sparse gradients are optional and may be off"},
     )
@@ -60,8 +62,13 @@ class SparseTensor(Rule):
             name = module.qualified(call.func) or ""
             if name.startswith(_EMBEDDING):
                 if isinstance(node.value, ast.Constant):
-                    yield self._told(
-                        node, f"`{module.source(node)}` makes sparse gradients", "set it to False"
+                    off = Rewrite("make dense gradients", "unsafe", (Replace(node.value, "False"),))
+                    yield self.finding(
+                        node,
+                        f"`{module.source(node)}` makes sparse gradients, which Gaudi does not support; set it to False",
+                        fix=None if module.holds("SparseAdam") else off,
+                        row=_ROW,
+                        effort="minutes",
                     )
                 else:
                     yield self.finding(
@@ -72,6 +79,8 @@ class SparseTensor(Rule):
                         severity="warning",
                     )
 
-    def _told(self, node: ast.AST, what: str, instead: str = "use a dense tensor") -> Found:
+    def _told(self, node: ast.AST, what: str) -> Found:
         """The finding; whether this tensor reaches the device is not for the text to say."""
-        return self.finding(node, f"{what}, which Gaudi does not support; {instead}", row=_ROW)
+        return self.finding(
+            node, f"{what}, which Gaudi does not support; use a dense tensor", row=_ROW
+        )

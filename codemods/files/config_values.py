@@ -63,6 +63,7 @@ class ConfigValues(TextRule):
         "apex",
         "flash_attention",
         "nvidia-smi",
+        "dynamo_backend",
     )
 
     def check(self, document: Document) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import Code, Document, TextRule
 from hpushim.engine.shell.words import Command
-from hpushim.model import Finding, Fix, Span
+from hpushim.model import Finding, Fix, Severity, Span
 
 from ..analysis.verdict import ask
 from ..edits.floor import is_old_image
@@ -18,6 +18,10 @@ _IMAGE = re.compile(
     r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d|"
     r".*:(\$\{?\w+\}?|[\d.]+)(-cudnn\d*)?-(base|runtime|devel)-[a-z]+[\d.]+)",
     re.I,
+)
+#: In a command: ``docker run nvidia/cuda:12.1.1-base``, ``srun --container-image=nvcr.io/nvidia/pytorch:24.01-py3``.
+_STARTED = re.compile(
+    r"(?:--[\w-]+=)?(?:docker://)?(?P<image>(?:docker\.io/)?nvidia/cuda:\S+|nvcr\.io/nvidia/\S+|pytorch/pytorch:\S*cuda\S*)"
 )
 # Names that the matrix answers for; what Gaudi has instead is there.
 _NVIDIA_IMAGE = "nvcr.io/nvidia/pytorch"
@@ -43,7 +47,7 @@ def _filled(document: Document, image: str) -> str:
 class Containers(TextRule):
     """``FROM nvidia/cuda``, ``--gpus all``, ``nvidia.com/gpu``."""
 
-    HPU810 = Code("cuda-image", severity="error")
+    HPU810 = Code("cuda-image", severity="error", lower={"warning": "a command names the image"})
     HPU811 = Code(
         "nvidia-runtime",
         fix=("safe", "unsafe", "manual"),
@@ -93,12 +97,13 @@ class Containers(TextRule):
                 ):
                     yield self._image(document, assignment.value.span, assignment.value.text)
 
-    def _image(self, document: Document, where: Span, image: str) -> Finding:
+    def _image(self, document: Document, where: Span, image: str, severity: Severity | None = None) -> Finding:  # fmt: skip
         answer = ask(document, _NVIDIA_IMAGE)
         return self.finding(
             where,
             f"`{image}` has no Gaudi software; use {_filled(document, answer.target)}",
             row=answer.row,
+            severity=severity,
         )
 
     # -- compose and Kubernetes -------------------------------------------------------------
@@ -174,6 +179,9 @@ class Containers(TextRule):
     # -- docker run -------------------------------------------------------------------------
 
     def _command(self, document: Document, command: Command) -> Iterator[Finding]:
+        for word in command.words[1:]:
+            if (found := _STARTED.fullmatch(word.text)) and word.constant:
+                yield self._image(document, word.span, found["image"], "warning")
         if command.program not in ("docker", "podman", "nvidia-docker"):
             return
         before = ""

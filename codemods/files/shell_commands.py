@@ -31,6 +31,7 @@ from ..analysis.options import (
     keeps_name,
     options,
     rejects,
+    setting,
 )
 from ..analysis.verdict import ask, inside
 from ..edits.spelling import BACKEND
@@ -101,6 +102,7 @@ class ShellCommands(TextRule):
         "NVTE",
         "16",
         "flash_attention",
+        "dynamo_backend",
     )
 
     def check(self, document: Document) -> Iterator[Finding]:
@@ -270,6 +272,8 @@ class ShellCommands(TextRule):
             elif (row := attention(document, option, value)) is not None and word.constant:
                 fix = Fix(f"use {row.target}", "unsafe", (_revalue(document, word, value, row.target),))  # fmt: skip
                 yield self.finding(word.span, f"`{option} {value}`: {inside(row.note)}", fix=fix, row=row.name, code="HPU806")  # fmt: skip
+            elif (row := setting(document, option, value)) is not None and word.constant:
+                yield self._option(document, word, option, value, row.target.partition(": ")[2].lower(), row.name)  # fmt: skip
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
                 yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
 
@@ -297,15 +301,15 @@ class ShellCommands(TextRule):
             code="HPU806",
         )
 
-    def _option(self, document: Document, word: Word, option: str, value: str, new: str) -> Finding:
+    def _option(self, document: Document, word: Word, option: str, value: str, new: str, row: str = "") -> Finding:  # fmt: skip
         above = document.position(word.span.start)[0] - 1
         notes = in_comments(document, value, range(above, above + 1)) if document.kind in _COMMENTED else []  # fmt: skip
         edits = (_revalue(document, word, value, new), *(document.replace(each, new) for each in notes))  # fmt: skip
         return self.finding(
             word.span,
-            f"`{option} {value}` selects CUDA; use `{new}` on Gaudi",
+            f"`{option} {value}` {'compiles for CUDA' if row else 'selects CUDA'}; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", "safe", edits),
-            row=ask(document, "nccl" if new == BACKEND else "cuda").row,
+            row=row or ask(document, "nccl" if new == BACKEND else "cuda").row,
             code="HPU806",
         )
 

@@ -6,6 +6,7 @@ import ast
 import re
 
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.exports import exported
 from hpushim.engine.rules.rule import Code, Module, Strength, Wants, Yield
 from hpushim.matrix import Row, load
 from hpushim.model import Severity, Span
@@ -28,6 +29,9 @@ _FLASH = ("flash_attention_2", "flash_attention_3")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _MAP = "device_map"
 _TRAINER = "lightning.Trainer(accelerator=)"
+_GPUS = "lightning.Trainer(gpus=)"
+#: The strategies of Lightning that were called accelerators.
+_ACCELERATORS = ("gpu", "cuda", "dp", "ddp", "ddp2", "ddp_spawn", "ddp_sharded")
 #: Arguments that ask bitsandbytes to quantise.
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
@@ -114,7 +118,11 @@ class Library(RowRule):
         attributes=("accelerator",),
         facts=(MAKERS_NAMED, EXTENSIONS),
     )
-    also = Wants(keywords=(*_ATTENTION, *_QUANTISED), calls=("import_module",))
+    also = Wants(
+        keywords=(*_ATTENTION, *_QUANTISED),
+        calls=("import_module",),
+        strings=("accelerator", "gpus"),
+    )
     strength = Strength.FIRM
 
     @classmethod
@@ -155,10 +163,11 @@ class Library(RowRule):
         )
 
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
-        row = _row(module, name)
+        row = _used_part(module, alias, name) or _row(module, name)
         certain = not guarded(module, alias)
         if (
             row is None
+            or _is_idle(module, alias, row)
             or (row.name in self._told and (self._told[row.name] or not certain))
             or name.split(".", maxsplit=1)[0] in module.project.shadowing
             or name in module.project.names(EXTENSIONS.name)
@@ -238,10 +247,12 @@ class Library(RowRule):
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         """``cfg.trainer.accelerator = "gpu"``, settings that Lightning's trainer is made of."""
         statement = module.parent(node)
-        if not isinstance(statement, ast.Assign) or word(node.value) != "trainer":
-            return
+        if isinstance(statement, ast.Assign) and word(node.value) == "trainer":
+            yield from self._trainer(module, statement)
+
+    def _trainer(self, module: Module, statement: ast.Assign) -> Yield:
         row = module.matrix.row(_TRAINER, "argument")
-        if row is None or module.constant(statement.value) not in ("gpu", "cuda"):
+        if row is None or module.constant(statement.value) not in _ACCELERATORS:
             return
         verdict = judge(module, row)
         fix = None
@@ -257,8 +268,11 @@ class Library(RowRule):
         )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
-        """``{"device_map": "auto"}``, which a call is given with ``**``."""
+        """``{"device_map": "auto"}``, which a call is given with ``**``; ``trainer_config["accelerator"] = "ddp"``."""
         table = module.parent(node)
+        if node.value in ("accelerator", "gpus"):
+            yield from self._of_trainer(module, node)
+            return
         if node.value == _MAP and isinstance(table, ast.Dict) and node in table.keys:
             value = table.values[table.keys.index(node)]
             where = Span(module.span(node).start, module.span(value).end)
@@ -267,6 +281,26 @@ class Library(RowRule):
             statement = module.parent(table)  # options["device_map"] = "auto"
             if isinstance(statement, ast.Assign) and table in statement.targets:
                 yield from self._device_map(module, module.span(statement), statement.value)
+
+    def _of_trainer(self, module: Module, node: ast.Constant) -> Yield:
+        """A key of a table of settings for Lightning's trainer: one that is set, and the first that asks for GPUs."""
+        table = module.parent(node)
+        held = table.value if isinstance(table, ast.Subscript) else getattr(table, "comparators", [None])[0]  # fmt: skip
+        if held is None or "trainer" not in word(held).lower() or not module.holds("lightning"):
+            return
+        statement = module.statement(node)
+        if node.value == "accelerator":
+            if isinstance(statement, ast.Assign) and table in statement.targets:
+                yield from self._trainer(module, statement)
+        elif "gpus" not in self._told and (row := module.matrix.row(_GPUS, "argument")) is not None:
+            self._told["gpus"] = True
+            yield self.finding(
+                table if table is not None else node,
+                f"`{module.source(table or node)}`: {inside(judge(module, row).note)}",
+                row=row.name,
+                code="HPU705",
+                severity="warning",
+            )
 
     def _quantised(self, module: Module, node: ast.keyword) -> Yield:
         """``from_pretrained(…, load_in_8bit=True)``, ``BitsAndBytesConfig(load_in_4bit=True)``."""
@@ -334,6 +368,36 @@ def _row(module: Module, name: str) -> Row | None:
             return row
         name = name.rpartition(".")[0]
     return None
+
+
+def _used_part(module: Module, alias: ast.alias, name: str) -> Row | None:
+    """The row of the part of a package that is used: ``torch_scatter.scatter_min``, also by ``scatter(…, reduce="min")``."""
+    bound = alias.asname or alias.name
+    for use in module.index.names(bound):
+        above, part = module.parent(use), name
+        if isinstance(above, ast.Attribute):
+            above, part = module.parent(above), f"{name}.{above.attr}"
+        if isinstance(above, ast.Call) and part != name:
+            row = module.matrix.row(part, "package")
+            if row is not None:
+                return row
+        for keyword in above.keywords if isinstance(above, ast.Call) else ():
+            row = module.matrix.row(f"{part}_{module.constant(keyword.value)}", "package")
+            if row is not None:
+                return row
+    return None
+
+
+def _is_idle(module: Module, alias: ast.alias, row: Row) -> bool:
+    """Is a part of a package imported that works without it, and nothing of the part used?"""
+    package, _, part = row.name.rpartition(".")
+    if not package or module.matrix.row(package, "package") is not None or exported(module, part):
+        return False
+    bound = alias.asname or alias.name.partition(".")[0]
+    uses = [use for use in module.index.names(bound) if isinstance(use.ctx, ast.Load)]
+    if bound == package:
+        return not any(getattr(module.parent(use), "attr", "") == part for use in uses)
+    return not uses
 
 
 def _serves_steps(module: Module, alias: ast.alias) -> bool:

@@ -9,7 +9,7 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Strength, Wants, Yield
 from hpushim.pycode.values import Values
 
-from ..analysis.names import word
+from ..analysis.names import called, word
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import SEVERITY
 from ..edits.arguments import argument
@@ -17,6 +17,7 @@ from ..edits.ray import asking_for_gaudi, item_for_gaudi
 from ..edits.spelling import retext, shared
 
 _ROW = "devices requested from Ray"
+_CONFIG = "ray.train.torch.TorchConfig"
 #: Arguments that ask Ray for devices, and its calls that are not named ``ray.…`` where they are.
 _ASKED = ("use_gpu", "num_gpus")
 _METHODS = ("options", "remote", "map_batches", "map", "flat_map", "filter", "bind")
@@ -51,7 +52,7 @@ class RequestedDevices(Rule):
         lower={"warning": "the library also works without it"},
     )
     wants = Wants(
-        names=("ray.get_gpu_ids",),
+        names=("ray.get_gpu_ids", _CONFIG),
         keywords=(*_ASKED, *_OF_RLLIB, *_OF_SLURM),
         strings=(_OPTION,),
         required=("ray", "submitit", "update_parameters"),
@@ -97,8 +98,17 @@ class RequestedDevices(Rule):
             yield self._found(module, node, _ROW, fix)
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if module.qualified(node) == name:
+        if module.qualified(node) != name:
+            return
+        if name != _CONFIG:
             yield self._found(module, node, "ray.get_gpu_ids")
+            return
+        above = module.parent(node)
+        own = isinstance(above, ast.ClassDef) and node in above.bases
+        calls = module.index.calls(above.name) if isinstance(above, ast.ClassDef) and own else [called(module, node)]  # fmt: skip
+        for call in calls if module.holds("use_gpu") else ():
+            if call is not None and _leaves_backend(module, call):
+                yield self._found(module, call, _ROW)
 
     def _found(
         self,
@@ -129,6 +139,14 @@ class RequestedDevices(Rule):
             row=ask(module, "--gres=gpu").row,
             severity="warning",
         )
+
+
+def _leaves_backend(module: Module, config: ast.Call) -> bool:
+    """Does Ray choose the backend, which is nccl or gloo then: ``TorchConfig()``, ``TorchConfig(backend=None)``?"""
+    given = argument(config, "backend", 0)
+    if given is None:
+        return not any(keyword.arg is None for keyword in config.keywords)
+    return any(isinstance(each, ast.Constant) and each.value is None for each in module.values(given))  # fmt: skip
 
 
 def uses_ray(module: Module) -> bool:

@@ -309,7 +309,7 @@ class Kinds(Circular):
                     stored = self._is_stored(self._values.attribute(node))
                     yield Edge(At(node.value), _how(f"{'seen' if stored else 'read'} {node.attr}"))
             case ast.BinOp() if not way:
-                how = "bits" if isinstance(node.op, _BITS) else "operand"
+                how = "bits" if isinstance(node.op, _BITS) or _is_both(node) else "operand"
                 yield Edge(At(node.left), _how(how))
                 yield Edge(At(node.right), _how(how))
             case ast.UnaryOp() if not way and not isinstance(node.op, ast.Not):
@@ -738,6 +738,13 @@ def _is_factory(module: Module, node: ast.expr) -> bool:
         and signature.parameter("device") is not None
         and not name.endswith("_like")
     )
+
+
+def _is_both(node: ast.expr) -> bool:
+    """``(x > 0) * (x < 1)``, which is true where both are."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, *_BITS)):
+        return _is_both(node.left) and _is_both(node.right)
+    return isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert))  # fmt: skip
 
 
 def is_mask(module: Module, node: ast.expr) -> bool:

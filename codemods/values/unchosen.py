@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpushim.engine.python.module import Module
-from hpushim.pycode.control import branches
+from hpushim.pycode.control import branches, ends
 from hpushim.pycode.steps import TooManySteps
 from hpushim.pycode.values import SAME, At, Cell, Values
 from hpushim.pycode.walk import walk
@@ -33,6 +33,8 @@ _SEVERAL = re.compile(
     r"(^|_)(dist|distributed|ddp|dp|parallel|parallelize|multi_?gpus?|multi_?device)(_|$)|^is_initialized$"
 )
 _COUNTED = re.compile(r"(^|_)n?(gpus?|devices?|hpus?|world|replicas|ids)(_|$)")
+#: False but where a model is exported.
+_EXPORTING = ("torch.jit.is_tracing", "torch.jit.is_scripting", "torch.onnx.is_in_onnx_export", "torch._C._is_tracing", "torch._C._get_tracing_state")  # fmt: skip
 _ENVIRONMENT = ("os.getenv", "os.environ.get")
 #: A choice among so many names is made by one of them, and each is there for those who ask for it.
 _MANY = 3
@@ -58,6 +60,8 @@ def unchosen(
         if any(isinstance(each, ast.If) for each in around) and any(
             map(module.view(Defaults).leaves, around, around[1:])
         ):
+            return True
+        if any(module.view(Defaults).left_before(each) for each in around if isinstance(each, ast.stmt)):  # fmt: skip
             return True
         if around and any(_is_table(module, each) for each in _tables(module, around[-1], at)):
             return True
@@ -126,6 +130,14 @@ class Defaults:
             left = inner in branches(choice, true=said)[1]
         # The dearest question is the last.
         return left and not self._is_of_devices(choice.test)
+
+    def left_before(self, statement: ast.stmt) -> bool:
+        """Is a place not reached by default, because the block is left above it: ``if not tracing: return …``?"""
+        return any(
+            isinstance(each, ast.If) and not each.orelse and ends(each.body) and not names_device(each.test)
+            and self._said(each.test) is True and not self._is_of_devices(each.test)
+            for each in self._module.before(statement)
+        )  # fmt: skip
 
     def is_skipped(self, node: ast.AST) -> bool:
         """Does a run on one device pass a place over, where nobody sets an option?"""
@@ -212,6 +224,12 @@ class Defaults:
                 yield from map(self._declared, declared)
                 return
             case ast.Attribute() if _is_settings(node.value) and node.attr in self._module.project.names(SWITCHES.name):  # fmt: skip
+                yield False
+                return
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))) if _is_settings(owner) and key in self._module.project.names(SWITCHES.name):  # fmt: skip
+                yield False
+                return
+            case ast.Call() if self._module.qualified(node.func) in _EXPORTING:
                 yield False
                 return
             case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[_, default]) if (

@@ -33,7 +33,7 @@ _BY_SUFFIX: dict[str, Kind] = {
 #: CUDA sources: no rule reads them, and the report counts them.
 KERNELS = frozenset((".cu", ".cuh"))
 _DOCKERFILE = lazily(r"(?:docker|container)file(?:[.\-_].*)?$", re.IGNORECASE)
-_REQUIREMENTS = lazily(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in)$")
+_REQUIREMENTS = lazily(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in|lock)$")
 _MAKEFILE = lazily(r"(?:GNUm|[mM])akefile$")
 _SHEBANG = lazily(rb"#!.*?\b(?:(python)|((?:ba|z|k|da)?sh)\b)")
 
@@ -42,7 +42,7 @@ def by_name(path: PurePath) -> Kind | None:
     """The kind that the name tells, None when it tells nothing."""
     name = path.name
     suffix = path.suffix.lower()
-    if suffix in (".txt", ".in"):
+    if suffix in (".txt", ".in", ".lock"):
         if _REQUIREMENTS.match(name.lower()) or path.parent.name.lower() == "requirements":
             return "requirements"
         return None
