@@ -376,7 +376,8 @@ def _used_part(module: Module, alias: ast.alias, name: str) -> Row | None:
     for use in module.index.names(bound):
         above, part = module.parent(use), name
         if isinstance(above, ast.Attribute):
-            above, part = module.parent(above), f"{name}.{above.attr}"
+            part = f"{name}.{above.attr}"
+            above = module.parent(above)
         if isinstance(above, ast.Call) and part != name:
             row = module.matrix.row(part, "package")
             if row is not None:
