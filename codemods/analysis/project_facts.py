@@ -240,7 +240,7 @@ OFF_HERE = ProjectFact(OFF, _off)
 #: An argument by its name: off, an option of the command line, or anything else.
 _ARGUMENT = lazily(
     rb"[(,]\s*(\w+)[ \t]*=(?!=)[ \t]*(?:(False|None)\b"
-    rb"|(?:self\.)?(?:args|opts?|options|cfg|config|flags|FLAGS)\.(\w+)[ \t]*[,)\n]|(\w+)[ \t]*[,)\n])?"
+    rb"|(?:self\.)?(?:args|opts?|options|cfg|config|flags|FLAGS)(?:\.|\[[\"'])(\w+)(?:[\"']\])?[ \t]*[,)\n]|(\w+)[ \t]*[,)\n])?"
 )
 
 _HEADER = lazily(rb"\bdef[ \t]+\w+\([^)]*\)")

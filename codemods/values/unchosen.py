@@ -240,6 +240,9 @@ class Defaults:
             case ast.Call() if self._module.qualified(node.func) in _ENVIRONMENT:
                 yield self._of(node.args[1]) if len(node.args) == 2 else None
                 return
+        if isinstance(node, ast.Name) and not at.way and self._is_parameter(node):
+            yield False
+            return
         self._asked.add(at)
         try:
             back = [edge for edge in self._values.sources(at) if edge.how != "option"]
@@ -255,17 +258,24 @@ class Defaults:
         finally:  # who has seen enough goes away
             self._asked.discard(at)
 
+    def _is_parameter(self, node: ast.Name) -> bool:
+        """Is it a parameter without a default that only options which are off are given?"""
+        bound = self._module.bindings(node)
+        return len(bound) == 1 and bound[0].kind == "param" and bound[0].value is None and self._stays_off(bound[0].node)  # fmt: skip
+
     def _stays_off(self, node: ast.AST | Cell) -> bool:
-        """Is it a parameter that is False by default, and that no call in the project gives anything else by its name?"""
+        """Is it a parameter that is False by default, or without one, that no call in the project gives more than an option that is off?"""
         taken = self._module.parent(node) if isinstance(node, ast.arg) else None
         if not isinstance(node, ast.arg) or not isinstance(taken, ast.arguments):
             return False
         by_place = [*taken.posonlyargs, *taken.args][::-1]
         pairs = [*zip(by_place, taken.defaults[::-1], strict=False), *zip(taken.kwonlyargs, taken.kw_defaults, strict=True)]  # fmt: skip
-        off = any(arg is node and getattr(default, "value", None) is False for arg, default in pairs)  # fmt: skip
+        default = next((each for arg, each in pairs if arg is node), None)
+        if default is not None and getattr(default, "value", None) is not False:
+            return False
         names = self._module.project.names
-        given = [name for name in names(ARGUMENTS.name) if name.partition("=")[0] == node.arg] if off else []  # fmt: skip
-        return off and all(name.partition("=")[2] in names(SWITCHES.name) for name in given)
+        given = [name for name in names(ARGUMENTS.name) if name.partition("=")[0] == node.arg]
+        return bool(given or default) and all(name.partition("=")[2] in names(SWITCHES.name) for name in given)  # fmt: skip
 
     def _declared(self, call: ast.Call) -> object:
         """The default of an option; of one that says nothing, None."""

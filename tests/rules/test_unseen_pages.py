@@ -53,6 +53,26 @@ def test_what_an_option_that_is_off_reaches(tmp_path: Path, declared: str, off: 
         assert not told.unchosen
 
 
+GIVEN = {
+    "f(net, half=args.half)": True,
+    "f(net, half=config['half'])": True,
+    "f(net, half=self.opt['half'], other=3)": True,
+    "f(net, half=args.half)\n    f(net, half=True)": False,
+    "f(net, half=config['other'])": False,
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("parameter", ["half", "half=False", "*, half", "half=True"])
+def test_an_option_that_is_handed_on(tmp_path: Path, given: str, parameter: str) -> None:
+    files = {
+        "work.py": f"import torch\n\n\ndef f(net, {parameter}):\n    net.cuda()\n    if half:\n        net = {WORK}\n    return net\n",
+        "main.py": f"import argparse\n\nfrom work import f\n\n\ndef main(self, net):\n    parser = argparse.ArgumentParser()\n    parser.add_argument('--half', action='store_true')\n    args = parser.parse_args()\n    config = vars(args)\n    {given}\n",
+    }
+    (told,) = [each for each in found(tmp_path, files)["work.py"] if each.code == "HPU512"]
+    assert told.unchosen == (GIVEN[given] and parameter != "half=True")
+
+
 ASKED = ["torch.jit.is_tracing()", "torch.jit.is_scripting()", "torch.onnx.is_in_onnx_export()", "torch._C._get_tracing_state()", "traced()"]  # fmt: skip
 
 
