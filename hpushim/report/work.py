@@ -222,7 +222,8 @@ def _with_counterparts(work: Work, group: Sequence[Item], report: Report) -> Wor
 def _package(item: Item, imported: Collection[str | None]) -> str | None:
     """The package that an item is about as a whole: what imports it, in however many files, and what requires it are one decision."""
     row, named = item.finding.row, _QUOTED.match(item.finding.message)
-    if row not in imported or not (row or "").replace(".", "_").isidentifier() or named is None:
+    part = (row or "").replace(".", "_") if item.area == PACKAGES else row or ""
+    if row not in imported or not part.isidentifier() or named is None:
         return None
     return named[0].strip("`").partition(".")[0].replace("-", "_")
 
