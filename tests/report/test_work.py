@@ -494,6 +494,19 @@ def test_a_package_is_one_piece_however_many_files_import_it(paths: tuple[str, .
     assert len(of(*paths).places) == len(paths)
 
 
+@pytest.mark.parametrize(
+    ("code", "row", "one"),
+    [("HPU715", "torch_scatter.scatter_min", True), ("HPU712", "numba.cuda", True), ("HPU118", "torch.cdist", False), ("HPU110", "torch.cuda.set_device", False)],
+)  # fmt: skip
+def test_a_part_of_a_package_is_one_piece_and_a_function_of_torch_is_not(code: str, row: str, one: bool) -> None:  # fmt: skip
+    def of(*paths: str) -> Work:
+        files = [python(at(3, f"`{row}`: no", code, severity="error", row=row), path=path) for path in paths]  # fmt: skip
+        (found,) = assess(report(*files)).summary.work
+        return found
+
+    assert (of("a.py", "b.py", "c.py").most == of("a.py").most) == one
+
+
 @pytest.mark.parametrize("name", ["up_native", "native_up", "up_ref", "naive_up", "up_torch"])
 def test_kernels_with_plain_code_beside_them_are_hours(name: str) -> None:
     def of(text: str) -> Work:
