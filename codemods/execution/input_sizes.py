@@ -242,9 +242,17 @@ def _is_of_sizes(module: Module, node: ast.Call) -> bool:
     other = [each for each in node.args if module.source(each) != kept]
     turns = {part.id for loop in loops for part in walk(loop.target) if isinstance(part, ast.Name)}
     return len(other) == 1 and (
-        word(other[0]) in turns
-        or any(_says_size(value) for value in (other[0], *module.values(other[0])))
+        word(other[0]) in turns or any(_says_size(value) for value in _given(module, other[0]))
     )
+
+
+def _given(module: Module, node: ast.expr) -> Iterator[ast.expr]:
+    """What a name is given, also with others at once: ``(n,) = row.shape``."""
+    yield node
+    for bound in module.bindings(node) if isinstance(node, ast.Name) else ():
+        statement = module.statement(bound.node)
+        if isinstance(statement, ast.Assign):
+            yield statement.value
 
 
 def _kept_by(module: Module, node: ast.Call) -> ast.AST | None:

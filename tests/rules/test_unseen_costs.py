@@ -60,6 +60,7 @@ KEPT = {
     "for group in chunks:\n        top = 0\n        for row in group:\n            top = max(top, row.shape[0])\n        y = self.pad(group, top)": True,
     "top = 0\n    for row in chunks:\n        top = max(top, row.shape[0])\n    y = pad_rows(top, chunks)": False,
     "for group in chunks:\n        top = None\n        for row in group:\n            n = row.size(0)\n            top = max(top, n) if top is not None else n\n        y = pad_and_join(top, group)": True,
+    "for group in chunks:\n        top = 0\n        for row in group:\n            (n,) = row.shape\n            top = max(top, n)\n        y = self.pad(group, top)": True,
     "for group in chunks:\n        top = 0\n        for row in group:\n            top = max(top, row.score * 2)\n        y = pad_rows(top, group)": False,
     "for group in chunks:\n        top = 0\n        for row in group:\n            top = max(top, len(row))\n        y = show(top)": False,
 }
