@@ -63,3 +63,54 @@ def test_what_takes_its_place_while_books_are_written_stays(tmp_path: Path, monk
         ledger_file.write(path, "{}")
     assert (path.lstat().st_mode and not path.is_file()) or path.is_symlink()
     assert not list(tmp_path.glob("*.tmp"))
+
+
+BOOKS = '{"complete": true, "operators": 12345}' + " " * 400
+
+
+@pytest.mark.parametrize("first", ["books", "head", "nothing", "other", "held"])
+@pytest.mark.parametrize("part", ["", ".rank1"])
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_earlier_runs_left_is_kept_where_it_is_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: str, part: str, quiet: bool) -> None:  # fmt: skip
+    monkeypatch.setenv("HPUSHIM_LOG", " Quiet" if quiet else "")
+    monkeypatch.setattr(ledger_file, "_taken", taken := [])  # type: ignore[var-annotated]
+    path = tmp_path / "l.json"
+    texts = {"books": BOOKS, "head": ledger_file._NOT_YET, "held": BOOKS, "other": "mine"}
+    if first in texts:
+        (tmp_path / f"l.json{part}").write_text(texts[first])
+    (tmp_path / "l.1.json").write_text("an older one")
+    parts = {"l.json.rank2": BOOKS, "l.json.rank3": ledger_file._NOT_YET, "l.json.pid7": BOOKS, "l.json.rank2.pid9": "{}", "l.json.77.tmp": "{}"}  # fmt: skip
+    others = {"l.json.rankx": "x", "al.json.rank2": "x", "l.json.rank4.more": "x"}
+    for name, text in {**parts, **others}.items():
+        (tmp_path / name).write_text(text)
+    busy = os.open(tmp_path / f"l.json{part}", os.O_RDWR) if first == "held" else None
+    rank = os.open(tmp_path / "l.json.rank3", os.O_RDWR)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert ledger_file._lock(rank) and (busy is None or ledger_file._lock(busy))
+        if first == "other":
+            with pytest.raises(ledger_file._MustNot, match="^there is a file that is not a ledger$"):  # fmt: skip
+                ledger_file._take(path, part, folder)
+            assert (tmp_path / f"l.json{part}").read_text() == "mine" and not taken
+            return
+        found = ledger_file._take(path, part, folder)
+        assert found == (tmp_path / f"l.json.run{os.getpid()}" if busy else path)
+        assert (tmp_path / f"{found.name}{part}").read_text() == ledger_file._NOT_YET
+        assert ledger_file._locked(f"{found.name}{part}", folder) is None  # this process has it
+        names = {file.name for file in tmp_path.iterdir()}
+        assert names >= {*others, "l.1.json", "l.json.rank3"}
+        number = 1 if part else 2
+        kept = first == "books"
+        assert (f"l.{number}.json{part}" in names) is kept
+        moved = not part and busy is None
+        for name, text in parts.items():
+            if name != "l.json.rank3":
+                assert (name in names) is not moved
+                assert (name.replace("l.json", "l.2.json") in names) is (moved and text == BOOKS)
+        said = capsys.readouterr().err
+        assert ("another run is still writing" in said) is bool(busy)
+        told = f"hpushim: the ledger of an earlier run in {path} is kept as l.2.json\n"
+        assert said.endswith(told) is (moved and not quiet)
+    finally:
+        for descriptor in (folder, rank, *taken, *([busy] if busy else [])):
+            os.close(descriptor)

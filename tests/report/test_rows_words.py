@@ -1,4 +1,4 @@
-"""Rows of the matrix as text, what is narrowed for every device, and lines and diffs at their borders."""
+"""Rows of the matrix as text, what is narrowed for every device, packages in a verdict, and lines and diffs at their borders."""
 
 from __future__ import annotations
 
@@ -14,8 +14,20 @@ from hpushim.matrix.readings import Reading
 from hpushim.matrix.schema import Search
 from hpushim.matrix.sources import Found, Hit
 from hpushim.matrix.summary import Change
-from hpushim.model import Edit, FileResult, Finding, Fix, Program, Report, Span, Target
+from hpushim.model import (  # fmt: skip
+    ABSENT,
+    Dependency,
+    Edit,
+    FileResult,
+    Finding,
+    Fix,
+    Program,
+    Report,
+    Span,
+    Target,
+)
 from hpushim.report import assess, narrowing, render, rows, words
+from hpushim.report import verdict as decided
 from hpushim.report.diff import unified
 from hpushim.report.source import Lines
 
@@ -132,3 +144,39 @@ def test_lines_of_a_file_and_the_part_around_a_finding(end: str) -> None:
     assert parts(3, 304, 3, 306) == ("…" + "y" * 100, "yy", "")
     assert parts(3, 6, 3, 300) == ("long ", "y" * 155, "…")
     assert Lines(FileResult("a.py", "unchanged", None, (), None)).excerpt(_finding("HPU101")) is None  # fmt: skip
+
+
+def _package(name: str, files: int = 1, **how: Any) -> Dependency:
+    return Dependency(name, files, how.pop("required", True), "none", **how)
+
+
+S = "s."
+NAMED = "`a` (1 file), `b` (1 file), `c` (1 file) and 2 more"
+
+
+@pytest.mark.parametrize("verdict", ["ready", "blocked", "needs work", "incomplete", "nothing to do"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("packages", "trained_by", "becomes", "said"),
+    [
+        ((), "", {}, S), ((_package("a", kind="plain Python"),), "", {}, S), ((_package("a", kind="builds CUDA", required=False),), "", {}, S), ((_package("a", 0),), "", {}, S), ((_package("a", aside=True),), "", {}, S),
+        ((_package("a", kind="builds CUDA"),), "", {"ready": "needs work", "nothing to do": "needs work"}, f"{S} a (1 file) needs CUDA."),
+        (tuple(_package(name, 2, kind="Triton kernels") for name in "abcd"), "", {"ready": "needs work", "nothing to do": "needs work"}, f"{S} a (2 files), b (2 files), c (2 files) and 1 more need CUDA."),
+        ((_package("a"),), "", {}, f"{S} 1 dependency that the program imports is not assessed: `a` (1 file)."), (tuple(_package(name) for name in "abcde"), "", {}, f"{S} 5 dependencies that the program imports are not assessed: {NAMED}."),
+        ((_package("a", kind="by row", status="unknown"),), "", {}, f"{S} No source shows whether `a` (1 file) works on Gaudi."), ((_package("a", kind="by row", status="unknown"), _package("b", kind="by row", status="unknown")), "", {}, f"{S} No source shows whether `a` (1 file), `b` (1 file) work on Gaudi."),
+        ((_package("a", 3),), "", {}, f"Work for the package `a` (3 files) is not counted: it has not been assessed (`--env PYTHON` names a Python that has the project's packages). {S}"), ((_package("a", 2),), "", {}, f"{S} 1 dependency that the program imports is not assessed: `a` (2 files)."),
+        ((_package("a", 3), _package("b", 4, kind="by row", status="unknown")), "", {}, f"Work for the packages `a` (3 files), `b` (4 files) is not counted: no source shows whether they work on Gaudi. {S}"),
+        ((_package("a", 3), _package("b", 4)), "", {}, f"Work for the packages `a` (3 files), `b` (4 files) is not counted: they have not been assessed (`--env PYTHON` names a Python that has the project's packages). {S}"),
+        ((_package("a", evidence=ABSENT),), "", {"ready": "incomplete"}, f"`a` (1 file) is not in this checkout: fetch and assess it before you plan. {S}"), ((_package("a", evidence=ABSENT, required=False),), "", {}, f"{S} 1 dependency that the program imports is not assessed: `a` (1 file)."),
+        ((_package("a"),), "a", {"ready": "needs work", "incomplete": "needs work"}, f"The training loop is in `a` (1 file): assess that package first. {S}"), ((_package("a", kind="plain Python"),), "a", {}, S),
+    ],
+)  # fmt: skip
+def test_packages_that_nobody_assessed_are_told_by_what_they_decide(verdict: Any, packages: tuple[Dependency, ...], trained_by: str, becomes: dict[str, str], said: str) -> None:  # fmt: skip
+    files = tuple(FileResult(f"{n}.{'py' if n < 21 else 'sh'}", "unchanged", None, (), b"") for n in range(30))  # fmt: skip
+    made = Report("hpushim 1", Target(), files, dependencies=packages, trained_by=trained_by)
+    found = decided._with_dependencies(made, verdict, S)
+    if verdict == "nothing to do" and not said.startswith(S):
+        assert found[0] == verdict and "assess that package first" not in found[1]
+    else:
+        assert found == (becomes.get(verdict, verdict), said)
+    aside = msgspec.structs.replace(made, around=frozenset({"x.py"}))
+    assert decided._with_dependencies(aside, verdict, S)[1] == found[1].replace("the program imports", "the training code imports")  # fmt: skip
