@@ -89,7 +89,7 @@ def test_what_earlier_runs_left_is_kept_where_it_is_books(tmp_path: Path, monkey
     try:
         assert ledger_file._lock(rank) and (busy is None or ledger_file._lock(busy))
         if first == "other":
-            with pytest.raises(ledger_file._MustNot, match="^there is a file that is not a ledger$"):  # fmt: skip
+            with pytest.raises(ledger_file._MustNot, match=r"^there is a file that is not a ledger$"):  # fmt: skip
                 ledger_file._take(path, part, folder)
             assert (tmp_path / f"l.json{part}").read_text() == "mine" and not taken
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpushim.ledgers import telling
+from hpushim.ledgers import events, telling
 from hpushim.ledgers.model import (  # fmt: skip
     Books,
     Break,
@@ -196,3 +197,50 @@ def test_neighbours_are_one_row(number: int, most: int, sizes: list[int]) -> Non
         assert one.label == (str(begin) if size == 1 else f"{begin}–{begin + size - 1}")
         assert (one.a_step(3), msgspec.structs.replace(one, steps=0).a_step(3)) == (3 / size, 0.0)
         begin += size
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "text", "weight"),
+    [
+        ("host_sync", "item", "a value is read on the host, which waits for the device", "costs"), ("host_sync", "copy to the host", "copied to the host, which waits for the device", "costs"), ("host_sync", "aten::nonzero", "the result size of nonzero depends on data: the host waits for the device", "costs"),
+        ("cpu_fallback", "aten::nobody_zq", "nobody_zq runs on the CPU on a Gaudi", "costs"), ("compute_on_cpu", "aten::mm", "mm ran on the CPU: its tensors are not on hpu", "costs"), ("recompilation", "aten::mm", "compiled again: mm", "costs"), ("recompilation_by_number", "aten::mm", "compiled again for another number: mm", "costs"),
+        ("demotion", "w", "w", "changes"), ("refused_dtype", "w", "w", "blocks"), ("unsupported", "w", "w does not work on a Gaudi", "blocks"), ("collective", "all_reduce_ in group 1", "collective: all_reduce in group 1", "shows"), ("host_to_device", "copy", "copied to the device", "shows"),
+        ("host_argument", "aten::add", "add: a CPU tensor among its arguments was copied to the device", "shows"), ("graph_end", "item", "a graph ended here, by a value that is read", "shows"), ("graph_end", "copy to the host", "a graph ended here, by a copy to the host", "shows"), ("graph_end", "mark_step", "a graph ended here, by mark_step", "shows"),
+        ("synchronize", "w", "the host waits for the device", "costs"), ("operator", "aten::_scaled_dot_product_x_overrideable_backward", "scaled_dot_product_attention_backward", "shows"), ("another_kind", "w", "another kind: w", "shows"), ("held", "w", "held: w", "blocks"),
+    ],
+)  # fmt: skip
+def test_what_happened_at_a_line_in_words(kind: str, what: str, text: str, weight: str) -> None:
+    (found,) = events.events_of([Site("a.py", 1, kind, what, 2, 8), Site("a.py", 1, kind, what, 3, 8)], [], M)  # fmt: skip
+    assert (found.kind, found.text, found.weight, found.count, found.bytes) == (kind, text, weight, 5, 16)  # fmt: skip
+
+
+@pytest.mark.parametrize(("marks", "ended", "alone"), [(3, 0, 3), (3, 2, 1), (3, 3, 0), (2, 3, 0)])
+def test_marks_that_end_no_graph_and_copies_that_wait_are_told_once(marks: int, ended: int, alone: int) -> None:  # fmt: skip
+    sites = [Site("a.py", 1, "mark_step", "mark_step", marks), *[Site("a.py", 1, "graph_end", "mark_step", ended)] * bool(ended)]  # fmt: skip
+    found = {one.text: one.count for one in events.events_of(sites, [], M)}
+    assert found == {**({"a mark_step() without a graph before it": alone} if alone else {}), **({"a graph ended here, by mark_step": ended} if ended else {})}  # fmt: skip
+    copies = [Site("a.py", 1, "device_to_host", "copy", 2, 80), Site("a.py", 1, "host_sync", "copy to the host", 2, 1)]  # fmt: skip
+    assert [(one.kind, one.count, one.bytes) for one in events.events_of(copies, [], M)] == [("host_sync", 2, 81)]  # fmt: skip
+    order = [Site("a.py", 1, kind, "w", count) for kind, count in (("operator", 9), ("synchronize", 1), ("demotion", 1), ("unsupported", 1), ("host_sync", 5))]  # fmt: skip
+    assert [one.kind for one in events.events_of(order, [], M)] == ["unsupported", "demotion", "host_sync", "synchronize", "operator"]  # fmt: skip
+
+
+def _sizes(*sizes: str, argument: str = "self", kind: str = "dimension", dimension: int | None = 0) -> list[Difference]:  # fmt: skip
+    return [Difference(argument, before, after, kind, dimension) for before, after in itertools.pairwise(sizes)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("causes", "others", "text", "count"),
+    [
+        ([()], 0, "mm compiled again: no difference is known", 1), ([(one,) for one in _sizes("4", "7")], 0, "mm compiled again: self dimension 0: 4, then 7", 1), ([(one,) for one in _sizes("4", "7")], 2, "mm compiled again: self dimension 0: 4, then 7, …", 3),
+        ([(one,) for one in _sizes(*"1234567")], 0, "mm compiled again: self dimension 0: 1, then 2, 3, 4, 5, 6, 7", 6), ([(one,) for one in _sizes(*"12345678")], 0, "mm compiled again: self dimension 0: 1, then 2, 3, 4, 5, 6, 7, …", 7), ([(one,) for one in _sizes("4", "4")], 0, "mm compiled again: self dimension 0: 4, then 4", 1),
+        ([(one,) for one in _sizes("1", "2", kind="number", dimension=None)], 0, "mm compiled again: self (a number): 1, then 2", 1), ([(one,) for one in _sizes("a", "b", kind="tensor", dimension=None)], 0, "mm compiled again: self (its dtype, or how many dimensions): a, then b", 1), ([(one,) for one in _sizes("a", "b", kind="layout", dimension=None)], 0, "mm compiled again: self (its layout): a, then b", 1),
+        ([(*_sizes("4", "7"), *_sizes("4", "7", argument="mat2"), *_sizes("1", "2", argument="x", dimension=1))], 0, "mm compiled again: self, mat2 dimension 0: 4, then 7; x dimension 1: 1, then 2", 1),
+        ([tuple(one for n in range(2) for one in _sizes("4", "7", argument=f"t[{n}]"))], 0, "mm compiled again: t[0], t[1] dimension 0: 4, then 7", 1), ([tuple(one for n in range(3) for one in _sizes("4", "7", argument=f"t[{n}]"))], 0, "mm compiled again: t[0] … t[2] dimension 0: 4, then 7", 1),
+    ],
+)  # fmt: skip
+def test_what_was_another_in_words(causes: list[tuple[Difference, ...]], others: int, text: str, count: int) -> None:  # fmt: skip
+    found = events.events_of([], [Cause("aten::mm", 1, one, others) for one in causes], M)
+    assert [(one.text, one.count) for one in found] == [(text, count)]
+    number = causes[0] and causes[0][0].kind == "number"
+    assert found[0].kind == ("recompilation_by_number" if number else "recompilation") and found[0].advice  # fmt: skip

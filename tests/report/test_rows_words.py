@@ -29,6 +29,7 @@ from hpushim.model import (  # fmt: skip
 from hpushim.report import assess, narrowing, render, rows, words
 from hpushim.report import verdict as decided
 from hpushim.report.diff import unified
+from hpushim.report.lines import steps
 from hpushim.report.source import Lines
 
 M = load()
@@ -122,6 +123,20 @@ def test_a_diff_has_three_lines_around_each_change(changed: tuple[int, ...], how
     wanted = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in difflib.unified_diff(old, new, "a/a.py", "b/a.py"))  # fmt: skip
     assert found == wanted
     assert unified("a.py", b"x", b"x") == ""
+
+
+@pytest.mark.parametrize("every", [2, 3, 7, 60])
+@pytest.mark.parametrize("how", ["other", "more", "less", "all"])
+def test_steps_lead_from_the_old_lines_to_the_new(every: int, how: str) -> None:
+    old = [f"line {n % 50} {n}\n" for n in range(600)]
+    new = {"other": [line if n % every else f"other {n}\n" for n, line in enumerate(old)], "more": [part for n, line in enumerate(old) for part in ([line] if n % every else [line, f"more {n}\n"])],
+           "less": [line for n, line in enumerate(old) if n % every], "all": [f"all {n}\n" for n in range(every * 9)]}[how]  # fmt: skip
+    i = j = 0
+    for tag, a, b, c, d in steps(old, new):
+        assert (a, c) == (i, j) and {"equal": a < b and c < d, "replace": a < b and c < d, "delete": a < b and c == d, "insert": a == b and c < d}[tag]  # fmt: skip
+        assert (tag == "equal") <= (old[a:b] == new[c:d])
+        i, j = b, d
+    assert (i, j) == (600, len(new))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -558,6 +558,17 @@ def test_where_what_can_be_made_again_is_kept(monkeypatch: pytest.MonkeyPatch, p
     assert safe_files.cache_folder() == (folder, said)
 
 
+def test_a_folder_is_let_go_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+    monkeypatch.setattr(of_folder.os, "close", closed.append)
+    for descriptor in (-1, 0, 1):
+        with Folder("x", descriptor) as folder:
+            pass
+        folder.close()
+    monkeypatch.undo()
+    assert closed == [0, 1]
+
+
 def test_where_names_are_not_taken_relative_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """Windows, as far as it can be had here."""
     for module in (of_folder, safe_files):
