@@ -94,10 +94,16 @@ def entry(step: int) -> dict[str, int]:
     }
 
 
+#: From which step on an entry holds how many; each time that there are too many, twice as many.
+STRIDES = [(4082, 32), (2042, 16), (1022, 8), (512, 4), (257, 2), (1, 1)]
+
+
 def test_a_long_run_is_kept_in_few_entries():
     line = Timeline()
     for step in range(1, 5001):
         line._add(entry(step))
+        stride = next(stride for start, stride in STRIDES if step >= start)
+        assert {one["steps"] for one in line.entries[1:-1]} <= {stride}, step
     assert len(line.entries) <= MOST_ENTRIES
     assert line.entries[0]["steps"] == 1, "the first step stays alone"
     assert sum(one["steps"] for one in line.entries) == 5000

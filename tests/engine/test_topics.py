@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hpushim.engine import topics
 from hpushim.engine.project import migrate
 from hpushim.engine.topics import TOPICS, Part, scope, split
-from hpushim.model import FileResult, Report, Style, Target
+from hpushim.model import FileResult, Finding, Report, Span, Style, Target
 from hpushim.report import pull_request
 
 _APART = "\n\ndef nothing_{0}(a, b):\n    c = a + b\n    d = c * a\n    return d - b\n\n\n"
@@ -104,3 +105,30 @@ def test_the_description_says_what_stays(tmp_path: Path) -> None:
     assert f"Of {len(every)} places, {len(made)} are changed in 1 file; {len(every) - len(made)} stay." in text  # fmt: skip
     for said in ("| devices | 1 |", "| distributed | 1 | 1 |", "## What is left", "HPU112", "`a.py:", "| CUDA | no |"):  # fmt: skip
         assert said in text
+
+
+@pytest.mark.parametrize("lines", [0, 3, 4, 5])
+@pytest.mark.parametrize("same", [True, False])
+def test_parts_that_stand_near_each_other_are_one(lines: int, same: bool) -> None:
+    before = [b"a\n", *[b"-\n"] * lines, b"b\n"]
+    one, two = [b"A\n", *before[1:]], [*before[:-1], b"B\n"]
+    whole = b"".join([b"A\n", *before[1:-1], b"B\n"])
+    made = {"x": whole} if same else {"x": b"".join(one), "y": b"".join(two)}
+    apart = topics._apart(b"".join(before), whole, made)
+    assert apart == (made if same or lines >= 4 else {})
+    assert topics._apart(b"".join(before), b"".join(one), made) == {}
+    over = {"x": b"A\nQ\n", "y": b"A\nR\n"}
+    assert topics._apart(b"a\nq\n", b"A\nQ\n", over) == {}
+
+
+def _settled(*codes: str) -> FileResult:
+    findings = tuple(Finding(code, "n", "error", "safe", "m", Span(0, 1), 1, 1, 1, 2, applied=True) for code in codes)  # fmt: skip
+    return FileResult("a.py", "changed", None, findings, b"x\n", b"y\n")
+
+
+@pytest.mark.parametrize(("codes", "main"), [((), "devices"), (("HPU101",), "devices"), (("HPU301", "HPU201", "HPU302"), "distributed"), (("HPU201", "HPU101"), "mixed precision"), (("HPUX01",), "devices"), (("HPU801", "HPU802", "HPU101"), "launchers and settings"), (("HPU501", "HPU401", "HPU601", "HPU101"), "memory and execution")])  # fmt: skip
+def test_the_topic_of_a_file_is_that_of_most_of_it(codes: tuple[str, ...], main: str) -> None:
+    assert topics._main(_settled(*codes)) == main
+    whole = Report("hpushim 1", Target(), (_settled(*codes), _settled(*codes)))
+    number = sum(topics.topic(one) == main for one in _settled(*codes).findings)
+    assert ((main, 1, 2 * number) in scope(whole)) is bool(codes)

@@ -345,6 +345,7 @@ EDGE, SMALL = torch.zeros(fake.HOST_ELEMENTS), torch.zeros(2)
     ],
 )  # fmt: skip
 def test_what_of_the_host_is_left_out(func: Any, args: Any, kwargs: Any, answers: bool) -> None:
+    assert (fake.DEVICE_ELEMENTS, fake.HOST_ELEMENTS) == (65_536, 262_144)
     answerer = fake.Fake()
     answerer._native = native = _Native()
     assert answerer.answers(func, args, kwargs) is answers

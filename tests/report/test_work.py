@@ -172,11 +172,11 @@ def test_a_package_that_stops_where_it_is_imported_is_no_work_where_it_is_requir
     assert not any(piece.chosen for piece in work)
 
 
-@pytest.mark.parametrize(("files", "first"), [(3, "HPU715"), (1, "HPU515")])
-def test_a_package_that_carries_the_project_comes_first(files: int, first: str) -> None:
+@pytest.mark.parametrize(("files", "further", "first"), [(3, 17, "HPU715"), (3, 18, "HPU515"), (2, 5, "HPU515"), (1, 17, "HPU515")])  # fmt: skip
+def test_a_package_that_carries_the_project_comes_first(files: int, further: int, first: str) -> None:  # fmt: skip
     slow = python(at(1, "`x[m]`: size"), path="run.py")
     partly = [python(at(1, "`graphs`: in part", "HPU715", effect=None), path=f"{n}.py") for n in range(files)]  # fmt: skip
-    others = [python(path=f"o{n}.py") for n in range(17)]
+    others = [python(path=f"o{n}.py") for n in range(further)]
     made = assess(report(slow, *partly, *others, program="run.py", reached=frozenset({"run.py"})))
     assert made.summary.work[0].code == first
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from typing import Any
 
@@ -12,6 +13,7 @@ from hpushim.errors import UnsupportedOnHpu
 from hpushim.shim import log
 from hpushim.shim.patches import amp, memory
 from hpushim.shim.patches import random as of_random
+from hpushim.shim.patches import ray as of_ray
 
 INSIDE: dict[str, Any] = {"InUse": 7, "MaxInUse": 9, "NumAllocs": 5, "NumFrees": 3}
 
@@ -135,3 +137,24 @@ def test_a_scaler_skips_what_is_not_finite_and_scales_nothing(asked: list[Any], 
     amp.load_scaler_state(_own, one, {"scale": 64.0})
     assert amp.scaler_state(_own, one) == ({**state, "scale": 64.0} if ours else ("own", (one,), {}))  # fmt: skip
     assert amp._finite(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)) is True
+
+
+@pytest.mark.parametrize("before", [None, "mine"])
+@pytest.mark.parametrize("later", ["same", "another", None])
+def test_ray_offers_the_devices_under_another_name_too(asked: list[Any], monkeypatch: pytest.MonkeyPatch, before: str | None, later: str | None) -> None:  # fmt: skip
+    name = of_ray._RESOURCES
+    monkeypatch.setenv(name, before or "")
+    if before is None:
+        monkeypatch.delenv(name)
+    torch.hpu.device_count = lambda: 8.0  # type: ignore[attr-defined]
+    undo = of_ray.gpus_are_devices()
+    if before is not None:
+        assert (undo, os.environ[name], asked) == (None, "mine", [])
+        return
+    assert undo is not None and (os.environ[name], asked) == ('{"GPU": 8}', [("note", "HPU716")])
+    if later == "another":
+        os.environ[name] = "other"
+    elif later is None:
+        del os.environ[name]
+    assert undo() is (later == "same")
+    assert name not in os.environ

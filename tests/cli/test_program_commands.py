@@ -1,0 +1,122 @@
+"""Commands that run a program, with the run left out: what they pass on, which exit code each end has, and which words they refuse."""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hpushim
+from hpushim import cli
+from hpushim.cli import output, proofs
+from hpushim.model import Target
+from hpushim.plan import rank
+from hpushim.plan.observed import Observed
+from hpushim.prove import certificate, text, trial
+from hpushim.shim.run import launch
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(hpushim, "disarm", lambda: None)
+    monkeypatch.setattr(output, "quiet", False)
+    monkeypatch.setattr(launch, "needs_torch", lambda: None)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    (tmp_path / "notes.txt").write_text("")
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+
+
+@pytest.fixture
+def ran(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*words: str) -> tuple[int, str, str]:
+        return (cli.main(list(words)), *capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["migrate", "a", "b", "--prove", "train.py"], "--prove needs one PATH: the project's folder"), (["migrate", "train.py", "--prove", "train.py"], "--prove needs one PATH: the project's folder"), (["plan"], "name a script, such as `hpushim plan --world 64 train.py`"),
+        (["plan", "notes.txt"], "notes.txt: expected a Python file, without a launcher, since one rank runs; check the path"), (["plan", "gone.py"], "gone.py: expected a Python file, without a launcher, since one rank runs; check the path"),
+        (["run"], "name a script, such as `hpushim run train.py`, or a module with -m; expected what python itself takes"), (["prove"], "name a script, such as `hpushim prove train.py`, or a module with -m"), (["portfolio"], "no repository; name some, or a file that lists them with --from"),
+    ],
+)  # fmt: skip
+def test_words_that_name_no_program_are_refused(ran: Any, words: list[str], said: str) -> None:
+    code, shown, err = ran(*words)
+    assert (code, shown) == (2, "") and f"Error: {said}\n" in err
+
+
+@pytest.mark.parametrize("verdict", ["equal", "equal within", "different", *sorted(__import__("hpushim.cli.prove", fromlist=["x"])._NOT_SHOWN)])  # fmt: skip
+@pytest.mark.parametrize(("share", "under"), [(None, "80"), (0.8, "80"), (0.79, "80"), (0.1, "0")])
+@pytest.mark.parametrize("refused", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_how_a_proof_ends(monkeypatch: pytest.MonkeyPatch, ran: Any, verdict: str, share: float | None, under: str, refused: bool, asked: bool) -> None:  # fmt: skip
+    outcome = types.SimpleNamespace(verdict=verdict, refused=["x"] * refused, coverage=types.SimpleNamespace(share=share))  # fmt: skip
+    monkeypatch.setattr(trial, "prove", lambda wanted, say: (say("a line"), outcome)[1])
+    monkeypatch.setattr(text, "text", lambda found, again: f"{again}\n")
+    monkeypatch.setattr(certificate, "certificate", lambda *given: "made")
+    written: list[Any] = []
+    monkeypatch.setattr(proofs, "write", lambda found, files, root: written.append((found, files)))
+    code, said, err = ran("prove", "--fail-under", under, *(["--fail-on", "refused"] if asked else []), "train.py", "x")  # fmt: skip
+    less = share == 0.79
+    hidden = verdict not in ("equal", "equal within", "different")
+    assert code == (3 if hidden else 1 if less or verdict == "different" else 5 if refused and asked else 0)  # fmt: skip
+    assert said.startswith("hpushim prove") and said.endswith("train.py x\n")
+    assert err == "hpushim: a line\n" + "hpushim: 79% of the rewrites ran; --fail-under requires 80 %\n" * less  # fmt: skip
+    assert written == [("made", [None, None])]
+
+
+class _Rank:
+    def __init__(self, world: int, steps: int, **how: Any) -> None:
+        self.observed = Observed(world, 1)
+        self.given = (world, steps, how["card"] > 10**10, how["fake"])
+
+    def begin(self) -> None:
+        self.observed.began = True
+
+    def end(self) -> Observed:
+        return self.observed
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [(None, 0), (rank.Enough(0), 0), (SystemExit(None), 0), (SystemExit(0), 0), (SystemExit(3), 3), (SystemExit("why"), 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", [None, "compile"])
+@pytest.mark.parametrize("groups", [True, False])
+def test_how_a_plan_ends(monkeypatch: pytest.MonkeyPatch, ran: Any, ends: BaseException | None, status: int, mode: str | None, groups: bool) -> None:  # fmt: skip
+    made: list[_Rank] = []
+    asked: list[Any] = []
+
+    def run(program: str, args: tuple[str, ...], *, before: Any, **how: Any) -> None:
+        asked.append((program, args, how))
+        print("of the program")
+        if groups:
+            before()
+        if ends is not None:
+            raise ends
+
+    monkeypatch.setattr(rank, "Rank", lambda *a, **k: made.append(_Rank(*a, **k)) or made[-1])
+    monkeypatch.setattr(launch, "run", run)
+    words = ["--mode", mode] if mode else []
+    code, said, err = ran("plan", "--world", "16", "--steps", "3", *words, "train.py", "--x")
+    assert (code, err) == (int(bool(status)), "of the program\n")
+    assert said.startswith("ESTIMATE, not a measurement: one rank of 16 on the emulated HPU")
+    notes = {"the program ended early with status": status, "the program made no process group: it trains on one device only": not groups, "the plan runs without torch.compile to see each operator": mode}  # fmt: skip
+    assert {note: note in said for note in notes} == {note: bool(there) for note, there in notes.items()}  # fmt: skip
+    assert asked == [("train.py", ("--x",), {"kind": "file", "gaudi": Target().gaudi, "mode": mode, "devices": 8, "native": False})]  # fmt: skip
+    assert made[0].given == (16, 3, True, False)
+    assert (os.environ["HPUSHIM"], os.environ["WORLD_SIZE"], sys.stdout is sys.stderr) == ("emulate", "16", False)  # fmt: skip
+    if status or mode or not groups:
+        return
+    code, said, _ = ran("plan", "--world", "2", "--fake", "--native", "--json", "-m", "mod", "x")
+    assert code == 0 and said.startswith("{") and made[1].given == (2, 3, True, True)
+    assert asked[1] == ("mod", ("x",), {"kind": "module", "gaudi": Target().gaudi, "mode": None, "devices": 2, "native": True})  # fmt: skip
