@@ -384,6 +384,10 @@ class Map(NamedTuple):
         return found
 
 
+#: Tests of what all files say when they are imported.
+_AT_IMPORT = "tests/test_defaults.py::"
+
+
 def _of_few_files(tests: list[str]) -> list[str]:
     """Those of the eight files that come first: a process of its own reads each file anew."""
     few = list(dict.fromkeys(test.partition("::")[0] for test in tests))[:8]
@@ -505,6 +509,7 @@ def main() -> int:
                 while True:
                     chosen_ = known.chosen(mutant, tests.tests, options.seconds)
                     again = _of_few_files(known.chosen(mutant, tests.tests, options.seconds / 2))
+                    again += [test for test in tests.tests if test.startswith(_AT_IMPORT) and test not in again]  # fmt: skip
                     what, why = tests.outcome(mutant, chosen_, known.seconds, again if at_import else [])  # fmt: skip
                     by = what.removeprefix("killed by ")
                     if not what.startswith("killed") or by in sound or "::" not in by:

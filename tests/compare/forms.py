@@ -89,6 +89,9 @@ EXPRESSIONS = [
     expression("prefix removed", 'str(device).removeprefix("cuda:")'),
     # -- tables
     expression("literal table", '{"cuda": 1, "cpu": 2}[x.device.type]'),
+    expression("a spread table", '{**{"cuda": 1}, "cpu": 2}[x.device.type]'),
+    expression("in a spread table", 'device.type in {**{"cuda": 1}}'),
+    expression("a spread table without it", 'device.type in {**{"cpu": 1}, "meta": 2}', "no"),
     expression("literal table get", '{"cuda": 1}.get(device.type, 0)'),
     expression("dict()", "dict(cuda=1, cpu=2)[device.type]"),
     # -- beside hpu

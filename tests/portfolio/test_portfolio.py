@@ -296,6 +296,7 @@ def test_a_repository_that_ends_its_process_is_a_row(repositories: Path, monkeyp
     [
         (["/a/x", "/b/y"], ["x", "y"]),
         (["/a/x", "/b/x"], ["a+x", "b+x"]),
+        (["/p/q/a/x", "/p/q/b/x"], ["a+x", "b+x"]),
         (["/q/a/x", "/p/a/x", "/z"], ["q+a+x", "p+a+x", "z"]),
         (["/x", "/a/x"], ["x", "a+x"]),
         (["/"], ["root"]),

@@ -16,7 +16,7 @@ import warm
 
 from hpushim.model import Target
 from hpushim.prove import bounds, certificate, copies, covered, hunks, locate, trial, words
-from hpushim.prove.compare import Comparison, compare, first_operator
+from hpushim.prove.compare import Comparison, _odd_collective, compare, first_operator
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run, failure
 
@@ -385,6 +385,14 @@ def test_how_a_run_ended_and_which_end_alike(errors: Any, said: str, alike: list
     ]
     assert trial._failed(run(errors)) == said
     assert [trial._fail_alike(run(errors), run(other)) for other in others] == alike
+
+
+@pytest.mark.parametrize(("ours", "theirs", "found"), [("ab", "ab", (None, None)), ("ab", "a", (None, 2)), ("ab", "x", (None, 1)), ("a", "ab", (2, None)), ("ab", "ax", (2, None)), ("", "a", (1, None)), ("a", "", (None, 1))])  # fmt: skip
+def test_the_first_collective_that_only_one_run_has(ours: str, theirs: str, found: tuple[int | None, int | None]) -> None:  # fmt: skip
+    runs = [[{"name": name, "bytes": 4, "group": 2, "place": ["t.py", n]} for n, name in enumerate(names, 1)] for names in (ours, theirs)]  # fmt: skip
+    wanted = tuple(None if line is None else ("t.py", line) for line in found)
+    for same in (True, False):
+        assert _odd_collective(*runs, same) == wanted
 
 
 def test_the_same_operators_give_the_same_bits() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import log
+from hpushim.shim import log, summary
 from hpushim.shim.patches import amp, memory
 from hpushim.shim.patches import random as of_random
 from hpushim.shim.patches import ray as of_ray
@@ -158,3 +160,33 @@ def test_ray_offers_the_devices_under_another_name_too(asked: list[Any], monkeyp
         del os.environ[name]
     assert undo() is (later == "same")
     assert name not in os.environ
+
+
+@pytest.mark.parametrize("processes", [0, 1, 2])
+@pytest.mark.parametrize("notes", [True, False])
+def test_the_summary_counts_notes_of_all_processes(processes: int, notes: bool) -> None:
+    rows = [{"code": "HPU1", "text": "a", "site": "x:1", "count": 2}, {"code": "HPU2", "text": "b", "site": "x:2", "count": 3}]  # fmt: skip
+    last = [{"code": "HPU1", "text": "a", "site": "y:1", "count": 5}]
+    found = summary.text_of([rows if notes else [], last if notes else []][:processes])
+    head = "summary of this run" + {0: ", 0 processes", 1: "", 2: ", 2 processes"}[processes]
+    told = {1: ["     3  HPU2 b (first at x:2)", "     2  HPU1 a (first at x:1)"], 2: ["     7  HPU1 a (first at x:1)", "     3  HPU2 b (first at x:2)"]}.get(processes if notes else 0)  # fmt: skip
+    assert found.splitlines() == ([f"{head}:", *told] if told else [f"{head}: nothing was approximated"])  # fmt: skip
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("folder", ["there", "gone", ""])
+def test_the_process_that_leads_tells_what_the_others_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leads: bool, folder: str) -> None:  # fmt: skip
+    said: list[str] = []
+    row = {"code": "HPU1", "text": "a", "site": "x:1", "count": 2}
+    monkeypatch.setattr(log, "leads", lambda: leads)
+    monkeypatch.setattr(log, "fired", lambda: [row])
+    monkeypatch.setattr(log, "line", said.append)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "7").write_text(json.dumps([row]))
+    monkeypatch.setenv(summary.FOLDER_VARIABLE, str(tmp_path / folder) if folder else "")
+    summary._end()
+    tells = leads and folder == "there"
+    assert said == (["summary of this run, 2 processes:\n     4  HPU1 a (first at x:1)"] if tells else [])  # fmt: skip
+    assert (tmp_path / "there").is_dir() is not tells
+    mine = tmp_path / "there" / str(os.getpid())
+    assert mine.is_file() is (folder == "there" and not leads)
