@@ -13,10 +13,11 @@ import pytest
 import hpushim
 from hpushim import cli
 from hpushim.cli import output, proofs
-from hpushim.model import Target
+from hpushim.engine import project
+from hpushim.model import FileResult, Report, Target
 from hpushim.plan import rank
 from hpushim.plan.observed import Observed
-from hpushim.prove import certificate, text, trial
+from hpushim.prove import certificate, choose, text, trial
 from hpushim.shim.run import launch
 
 
@@ -120,3 +121,28 @@ def test_how_a_plan_ends(monkeypatch: pytest.MonkeyPatch, ran: Any, ends: BaseEx
     code, said, _ = ran("plan", "--world", "2", "--fake", "--native", "--json", "-m", "mod", "x")
     assert code == 0 and said.startswith("{") and made[1].given == (2, 3, True, True)
     assert asked[1] == ("mod", ("x",), {"kind": "module", "gaudi": Target().gaudi, "mode": None, "devices": 2, "native": True})  # fmt: skip
+
+
+@pytest.mark.parametrize("verdict", ["equal", "different", "not shown"])
+@pytest.mark.parametrize("diff", [True, False])
+@pytest.mark.parametrize("writes", [True, False])
+def test_how_a_migration_with_a_proof_ends(monkeypatch: pytest.MonkeyPatch, ran: Any, verdict: str, diff: bool, writes: bool) -> None:  # fmt: skip
+    made = Report("hpushim 1", Target(), (FileResult("train.py", "changed", None, (), b"x\n", b"y\n"),), stage="migrated")  # fmt: skip
+    outcome = types.SimpleNamespace(report=made, verdict=verdict)
+    proved = verdict == "equal"
+    choice = types.SimpleNamespace(outcome=outcome, candidates=["c"], proved=proved)
+    asked: list[Any] = []
+    monkeypatch.setattr(choose, "choose", lambda wanted, say: (say("a line"), choice)[1])
+    monkeypatch.setattr(certificate, "certificate", lambda *given: given[2:])
+    monkeypatch.setattr(text, "chosen", lambda choice: "chosen\n")
+    monkeypatch.setattr(proofs, "write", lambda found, files, root: asked.append((found, files)))
+    monkeypatch.setattr(project, "write", lambda made, folder, allow_dirty: asked.append(allow_dirty) or made)  # fmt: skip
+    words = ["--diff"] * diff + ["--output", "r.json", "--format", "json"] * (not diff)
+    code, said, err = ran("migrate", *["--allow-dirty"] * writes, *words, ".", "--prove", "train.py", "x")  # fmt: skip
+    assert code == (1 if verdict == "different" else 3 if not proved else 1 if diff else 0)
+    assert ("+y" in said, Path("r.json").exists()) == (diff and proved, not diff and proved)
+    assert ("chosen\n" in said, "chosen\n" in err) == (not diff, diff)
+    assert ("hpushim: nothing was written\n" in err) is not proved
+    ((found, files),) = [one for one in asked if isinstance(one, tuple)]
+    assert (found[0].startswith("hpushim migrate"), "--allow-dirty" in found[0], found[1], files) == (True, writes, ["c"], [None, None])  # fmt: skip
+    assert [one for one in asked if isinstance(one, bool)] == [writes] * (proved and not diff)
