@@ -677,6 +677,13 @@ def _package_cuda(data: bytes) -> Iterable[bytes]:
 
 
 #: That the project is installed as a package, and that code in the folder of a package is for CUDA.
+#: The versions of torch that documents, images and scripts ask for.
+DOCUMENTED = ProjectFact(
+    floor.DOCUMENTED,
+    lambda data: (each.encode() for each in floor.documented(data.decode("utf-8", "replace"))),
+    ("markdown", "dockerfile", "shell"),
+    installs=True,
+)
 INSTALLED = ProjectFact(floor.INSTALLED, _installed, ("python", "toml"), of=floor.is_setup)
 PACKAGE_CUDA = ProjectFact(floor.PACKAGE_CUDA, _package_cuda, of=floor.is_of_package)
 

@@ -17,7 +17,7 @@ from hpushim.model import Safety, Severity
 from hpushim.pycode.walk import walk
 
 from ..analysis.device_numbers import is_other_device_number
-from ..analysis.names import called
+from ..analysis.names import called, word
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import inside, known, sentence
 from ..edits import neutral
@@ -33,7 +33,7 @@ _SAME = re.compile(rf"^torch\.cuda\.({'|'.join(_MODULES)})\.(?=[A-Za-z_])")
 
 
 #: Names below ``torch.cuda`` that do nothing, or answer 0, where CUDA is not, and that the modules of other devices may lack.
-_QUIET = frozenset(
+QUIET = frozenset(
     [
         *("manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache"),
         *("random.manual_seed", "random.manual_seed_all"),
@@ -43,6 +43,8 @@ _QUIET = frozenset(
 )  # fmt: skip
 
 
+#: Calls that only say what they are given.
+TELLS = re.compile(r"(?:print|log|warn|info|debug|error|critical|exception)\w*")
 #: Names below ``torch.cuda`` that are torch's own under another name.
 _SAME_CLASS = {"OutOfMemoryError": "torch.OutOfMemoryError"}
 
@@ -132,10 +134,14 @@ class NameRule(Rule):
 
     def judge(self, module: Module, use: Name, code: str) -> Yield:
         found = self.special(module, use, code)
+        part, verdict = known(module, use.name)
         if found is not None:
+            found = [*found]
+            by_hand = agnostic(module) and "safe" in self.codes[code].fix and not any(isinstance(each, Found) and each.finding.fix for each in found)  # fmt: skip
+            if by_hand and use.below and (fix := for_cuda_only(module, use.node)):
+                found = [self.quiet(module, use, code, part, harmless=False, fix=fix)]
             yield from found
             return
-        part, verdict = known(module, use.name)
         shown = module.source(use.node)
         if verdict is None or verdict.row is None:
             yield self.finding(
@@ -146,7 +152,7 @@ class NameRule(Rule):
             )
             return
         if verdict.status == "noop":
-            if agnostic(module) and use.below in _QUIET:
+            if agnostic(module) and use.below in QUIET:
                 yield self.quiet(module, use, code, part)
             elif not shared(module):
                 yield self.drop(module, use, code, verdict.note)
@@ -154,7 +160,7 @@ class NameRule(Rule):
         if agnostic(module) and _beside_nvidia(module, use.node):
             yield self.quiet(module, use, code, part)
             return
-        if agnostic(module) and use.below in _QUIET and not module.view(Regions).owners(use.node):
+        if agnostic(module) and use.below in QUIET and not module.view(Regions).owners(use.node):
             yield self.quiet(module, use, code, part)
             return
         if agnostic(module) and use.below in _SAME_CLASS:
@@ -389,7 +395,7 @@ def for_cuda_only(module: Module, node: ast.expr) -> Rewrite | None:
     if not isinstance(statement, ast.Expr) or module.view(Regions).owners(node):
         return None
     calls = [call for call in module.ancestors(node) if isinstance(call, ast.Call)]
-    if not calls or any(module.qualified(c.func) not in (module.qualified(node), "builtins.print") for c in calls):  # fmt: skip
+    if not calls or any(node not in walk(c.func) and not TELLS.fullmatch(word(c.func)) for c in calls):  # fmt: skip
         return None
     asked, needed = through(module, node, "torch.cuda.is_available")
     changes: tuple[Change, ...] = (Guard(statement, f"{asked}()"), *needed)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Yield
 
 from ..analysis.names import called, word
 from ..analysis.verdict import inside, known
-from ..bases.torch_name import Name, NameRule, respell
+from ..bases.torch_name import TELLS, Name, NameRule, respell
 from ..edits.spelling import agnostic, shared
 
 _CUDA_VERSION = ("torch.version.cuda", "torch.backends.cuda.is_built")
@@ -20,8 +19,6 @@ _TAKEN_APART = ("get_device_properties", "get_device_capability")
 _CAPABILITY = frozenset(["major", "minor"])
 #: What people read from the properties, and the call that answers it on Gaudi.
 _PROPERTIES = {"total_memory": ("torch.hpu.mem_get_info", "()[1]"), "name": ("torch.hpu.get_device_name", "()")}  # fmt: skip
-#: Calls that only say what they are given.
-_TELLS = re.compile(r"(?:print|log|warn|info|debug|error|critical|exception)\w*")
 _PLAIN = (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.Name, ast.Attribute, ast.BinOp)
 _TEST = (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Tuple)  # fmt: skip
 
@@ -232,4 +229,4 @@ def _tells(statement: ast.stmt) -> bool:
         return False
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return bool(_TELLS.fullmatch(name)) and all(isinstance(value, _PLAIN) for value in given)
+    return bool(TELLS.fullmatch(name)) and all(isinstance(value, _PLAIN) for value in given)

@@ -56,6 +56,17 @@ _SPREADING = frozenset(
 )
 
 
+#: What it moves its inputs and outputs with, which torch has for CUDA alone.
+_SCATTERING = frozenset(
+    f"torch.nn.parallel.{name}"
+    for name in (
+        *("scatter", "gather", "scatter_gather.scatter", "scatter_gather.gather", "scatter_gather.scatter_kwargs"),
+        *("comm.broadcast", "comm.broadcast_coalesced", "comm.reduce_add", "comm.reduce_add_coalesced"),
+        *("comm.scatter", "comm.gather"),
+    )
+)  # fmt: skip
+
+
 class DeviceIds(Rule):
     """``device_ids`` and ``output_device`` of DDP, and the same idea elsewhere."""
 
@@ -70,7 +81,9 @@ class DeviceIds(Rule):
     HPU315 = Code("barrier-device-ids", severity="error", fix="safe")
     HPU317 = Code("device-mesh-cuda", severity="error", fix="safe", effort="hours")
     wants = Wants(
-        names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES | _SPREADING)),
+        names=tuple(
+            sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES | _SPREADING | _SCATTERING)
+        ),
         keywords=("device_ids",),
         facts=(CLASSES,),
     )
@@ -99,11 +112,13 @@ class DeviceIds(Rule):
             yield from self._barrier(module, call)
         elif names <= _MESHES:
             yield from self._mesh(module, call)
-        elif names <= _SPREADING:
+        elif names <= _SPREADING | _SCATTERING:
+            shown = module.source(call.func)
             yield self.finding(
                 call.func,
-                f"`{module.source(call.func)}` uses several devices in one process; Gaudi allows one "
-                "device per process: use DistributedDataParallel",
+                f"`{shown}` moves tensors between CUDA devices alone; move them to the one device with `.to(device)`"
+                if names <= _SCATTERING
+                else f"`{shown}` uses several devices in one process; Gaudi allows one device per process: use DistributedDataParallel",
                 row=ask(module, DATA_PARALLEL_ROW).row,
                 code="HPU308",
             )

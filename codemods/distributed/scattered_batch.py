@@ -19,7 +19,10 @@ class ScatteredBatch(Rule):
     """``output = model(input)`` where only ``target`` was moved."""
 
     HPU321 = Code(
-        "batch-moved-by-data-parallel", severity="error", fix=("safe", "manual"), effort="hours"
+        "batch-moved-by-data-parallel",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        effort="hours",
     )
     wants = Wants(texts=("DataParallel", ".cuda("))
 
@@ -30,9 +33,10 @@ class ScatteredBatch(Rule):
             where = _device(module, loop, call)
             names = ", ".join(f"`{module.source(part)}`" for part in left)
             fix = None
-            if loop is None or all(_is_tensor(module, loop, part) for part in left):
+            sure = loop is None or all(_is_tensor(module, loop, part) for part in left)
+            if sure or (agnostic(module) and call in found.scattered):
                 moves = tuple(called(part, f".to({where})") for part in left)
-                fix = Rewrite("move it here", "safe", moves)
+                fix = Rewrite("move it here", "safe" if sure else "unsafe", moves)
             yield self.finding(
                 call,
                 f"on Gaudi `{module.source(call.func)}`, a DataParallel or DDP wrapper, does not move {names} to its device; "

@@ -6,7 +6,7 @@ Where something holds it back, code is written that checks for it, and what is n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -64,6 +64,43 @@ INSTALLED = "files that install a package"
 PACKAGE_CUDA = "code for CUDA in packages"
 
 
+#: The versions of torch that texts ask for: ``==1.8.*``, with "install " before them where it is a command or an image.
+DOCUMENTED = "torch that texts ask for"
+#: What a text says of torch.
+SAID = re.compile(
+    r"(?i)(?<![\w/.-])(?:py)?torch(?:\]\([^()\s]*\))?[ \t`*_()\[\]]*(?:versions?[ \t]+)?(?P<how>[=<>~]{0,3})[ \t]*(?:-?v)?"
+    r"(?P<version>[012]\.\d+(?![\d-])(?:\.\d+)*)(?P<more>\+(?!\w)|[ \t]*\(?(?:or|and)[ \t]+(?:later|higher|above|newer|greater|up))?"
+)
+#: A command or an image, a line that tells a requirement, and an entry of a list of them.
+_INSTALL = re.compile(r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+)*?install\b|^[ \t]*FROM\b")
+_REQUIRES = re.compile(
+    r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[\w.]+[ \t]*[=<>~]*[ \t]*[\d.]*,[ \t]*)*(?:py)?torch\b"
+)
+
+
+def documented(text: str) -> Iterator[str]:
+    """The versions of torch that the lines of a text ask for."""
+    for line in text.splitlines() if "orch" in text else ():
+        install = _INSTALL.search(line)
+        if not (install or _REQUIRES.search(line)):
+            continue
+        for found in SAID.finditer(line):
+            yield ("install " if install else "") + asked_by(found)
+        image = _IMAGE.match(line.split()[1]) if line.startswith("FROM ") else None
+        if image is not None and is_old_image(image[0]):
+            yield f"install =={image['version'] or '1.8'}.*"
+
+
+def asked_by(found: re.Match[str]) -> str:
+    """The versions of torch that a text asks for, as :data:`SAID` finds them."""
+    how, version = found["how"], found["version"]
+    if found["more"] or ">" in how:
+        return f">={version}"
+    if "<" in how:
+        return f"{how}{version}"
+    return f"=={version}" if version.count(".") > 1 else f"=={version}.*"
+
+
 class Floor(NamedTuple):
     """What keeps the oldest torch of a project where it is, and that torch."""
 
@@ -74,22 +111,31 @@ class Floor(NamedTuple):
 def held(text: Text) -> Floor | None:
     """What keeps a project from asking for the first torch with ``torch.accelerator``; None where nothing does. Request it as a view."""
     oldest: list[str] = []
+    told: list[str] = []
     why = ""
     for name, versions in text.project.pins:
         first = FIRST if name in _TORCH else _PARTNERS.get(name)
         if first is None or not text.project.requests(name, versions, text.path):
             continue
-        old = _older(versions) if name in _TORCH else None
+        old = older(versions) if name in _TORCH else None
         if old is not None:
             oldest.append(old)
         if not why and (first == "" or not _admits(versions, first)):
             why = f"`{name}{versions}`"
+    for versions in sorted(text.project.names(DOCUMENTED)):
+        install, _, asked = versions.rpartition(" ")
+        if (install or not oldest) and text.project.requests(DOCUMENTED, versions, text.path):
+            old = None if _admits(asked, FIRST) else older(asked)
+            if old is not None:
+                told.append(old)
+                why = why or f"the documented `torch{asked}`"
+    oldest += told
     if not why and oldest and text.project.names(INSTALLED) and not text.project.names(PACKAGE_CUDA):  # fmt: skip
         why = "the package itself, which needs no later torch,"
     return Floor(why, min(oldest, key=_numbers, default=_OLDER[-1])) if why else None
 
 
-def _older(versions: str) -> str | None:
+def older(versions: str) -> str | None:
     """The oldest release before :data:`FIRST` among some versions."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 

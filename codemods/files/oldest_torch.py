@@ -10,12 +10,18 @@ from hpushim.engine.shell.words import Requirement
 from hpushim.model import Edit, Finding, Fix, Span
 
 from ..analysis.required import writes_cuda
-from ..edits.floor import FIRST, admits_old_python, held, is_old_image, lacks_accelerator, stays
-
-#: What a text says of the torch that it needs.
-_SAID = re.compile(
-    r"(?i)(?<![\w/])(?:py)?torch[ \t`*_()\[\]]*(?:[=<>~ \t]*|-?v)(?P<version>[012]\.\d+)(?![\d-])(?:\.\d+)?\+?"
+from ..edits.floor import (
+    FIRST,
+    SAID,
+    admits_old_python,
+    asked_by,
+    held,
+    is_old_image,
+    lacks_accelerator,
+    older,
+    stays,
 )
+
 _TORCH = re.compile(r"(?:pytorch|torch)\s*(?P<allowed>(?:[<>=!~].*)?)")
 
 
@@ -85,14 +91,22 @@ class OldestTorch(TextRule):
                     yield self.finding(word.span, text)
 
     def _said(self, document: Document) -> Iterator[Finding]:
-        """The first mention of an older torch; one finding is enough for a document."""
-        for found in _SAID.finditer(document.text) if writes_cuda(document) else ():
-            if lacks_accelerator(f"=={found['version']}.0"):
-                start = len(document.text[: found.start()].encode())
-                span = Span(start, start + len(found[0].encode()))
-                text = f"`{found[0].strip()}` in this text is before torch {FIRST}, which `torch.accelerator` needs"
-                yield self.finding(span, text, severity="note")
-                return
+        """The first mention of an older torch, for one is enough for a document, and each lower bound, which is raised."""
+        told = False
+        for found in SAID.finditer(document.text) if writes_cuda(document) else ():
+            asked = asked_by(found)
+            if older(asked) is None:
+                continue
+            span = _span(document.text, found, 0)
+            edit = None
+            if ">" in asked and not held(document):
+                edit = document.replace(_span(document.text, found, "version"), FIRST)
+            elif told:
+                continue
+            told = True
+            text = f"`{found[0].strip()}` in this text is before torch {FIRST}, which `torch.accelerator` needs"
+            fix = Fix("require the first release with it", "safe", (edit,)) if edit else None
+            yield self._finding(document, span, text, fix, None, None, "note", None, "")
 
     def _told(
         self, document: Document, span: Span, message: str, edit: Edit | None
@@ -109,3 +123,8 @@ class OldestTorch(TextRule):
         if edit is not None and writes_cuda(document):
             fix = Fix("require the first release with it", "safe", (edit,))
         yield self._finding(document, span, message, fix, None, None, None, None, "")
+
+
+def _span(text: str, found: re.Match[str], group: int | str) -> Span:
+    start = len(text[: found.start(group)].encode())
+    return Span(start, start + len(found[group].encode()))

@@ -12,7 +12,7 @@ class GraphName(NameRule):
     """``torch.cuda.CUDAGraph`` and ``torch.cuda.cudart``."""
 
     HPU416 = Code("cuda-graph", severity="error", effort="hours")
-    HPU417 = Code("cuda-runtime", severity="error")
+    HPU417 = Code("cuda-runtime", severity="error", fix=("safe", "manual"))
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         """Graphs are rewritten by hand."""

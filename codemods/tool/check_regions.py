@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from hpushim.engine.python.changes import Remove, Rename, Replace, written
+from hpushim.engine.python.changes import Guard, Remove, Rename, Replace, written
 from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants
 from hpushim.model import Safety
@@ -17,10 +17,13 @@ from hpushim.pycode.walk import walk
 from ..analysis.groups import AVAILABLE
 from ..analysis.kernels import PROVIDERS, kernel_sources
 from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
+from ..bases.torch_name import CUDA, QUIET
 from ..edits import neutral
+from ..edits.at_hand import function_around
 from ..edits.floor import FIRST, held, too_new
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
+from ..values.data_parallel import SPREADS, LeftBehind
 from ..values.kernel_code import kernel_code
 
 _LEVELS: tuple[Safety, ...] = ("safe", "unsafe", "manual")
@@ -168,12 +171,52 @@ class _Review:
             )
         ):
             self._whole = f"{floor.why} keeps torch before {FIRST}, and a notebook is no place for a function that checks for that"
+        elif (kept := self._for_cuda_devices()) is not None:
+            shown = _short(self._module.source(kept))
+            self._whole = f"`{shown}` has its inputs moved by DataParallel, or what that is made of: to CUDA's devices alone"
+        elif (kept := self._fails_elsewhere()) is not None:
+            shown = _short(self._module.source(kept))
+            self._whole = f"`{shown}` stays, and fails where CUDA is not"
         elif neutral.stays(self._module):
             self._whole = (
                 "its check for CUDA stays, since it computes in float64, which MPS does not have"
             )
         if self._whole:
             self._level = dict.fromkeys(self._fixed, 2)
+        batches = self._module.view(LeftBehind).scattered
+        least = max((self._level[item] for item in self._fixed if item.node in batches), default=0)
+        self._level = {item: max(level, least) for item, level in self._level.items()}
+
+    def _fails_elsewhere(self) -> ast.AST | None:
+        """The first name of CUDA's that stays unguarded, in a function that is rewritten otherwise, and fails where CUDA is not."""
+        module = self._module
+        moved = {
+            function_around(module, item.node)  # type: ignore[arg-type]
+            for item in self._fixed
+            if self._level[item] == 0 and not all(isinstance(c, Guard) for c in item.changes)
+        }
+        found = [
+            item.node
+            for item in self._by_hand
+            if isinstance(item.node, ast.expr)
+            and item.finding.severity in ("error", "warning")
+            and (name := module.qualified(item.node) or "").startswith(CUDA)
+            and name.removeprefix(CUDA) not in QUIET
+            and function_around(module, item.node) in moved
+            and not self._regions.owners(item.node)
+        ]
+        return min(found, key=_place, default=None)
+
+    def _for_cuda_devices(self) -> ast.AST | None:
+        """The first place that stays and has inputs moved by DataParallel, or by what that is made of."""
+        found = [
+            item.node
+            for item in self._by_hand
+            if item.node is not None
+            and item.finding.code == SPREADS
+            and item.finding.severity == "error"
+        ]
+        return min(found, key=_place, default=None)
 
     def _nvidia(self, check: Check) -> ast.AST | None:
         """The first part of what a check controls that is in a module of torch for NVIDIA."""

@@ -11,6 +11,7 @@ from hpushim.engine.rules.rule import Claim, Code, Found, Module, Rule, Strength
 from ..analysis.project_facts import (  # fmt: skip
     CLASSES,
     CUDA_HERE,
+    DOCUMENTED,
     HOLDERS,
     INSTALLED,
     PACKAGE_CUDA,
@@ -51,6 +52,7 @@ class DualConstant(Rule):
             CLASSES,
             HOLDERS,
             TAKEN_HERE,
+            DOCUMENTED,
             INSTALLED,
             PACKAGE_CUDA,
             PARSED,

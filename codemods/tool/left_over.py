@@ -13,6 +13,9 @@ from hpushim.pycode.scope import Binding
 
 from ..analysis.cuda_words import explained, whole
 from ..analysis.names import word, words_with
+from ..bases.torch_name import for_cuda_only
+from ..edits.spelling import agnostic
+from ..values.checks import Regions
 from ..values.tokens import (
     SETTINGS,
     Account,
@@ -36,6 +39,7 @@ class LeftOver(Rule):
     HPU010 = Code(
         "cuda-word-unknown",
         severity="warning",
+        fix=("safe", "manual"),
         lower={
             "unknown": "anything but an environment variable whose counterpart is known",
             "note": "the matrix says that it has no effect",
@@ -117,7 +121,17 @@ class LeftOver(Rule):
             seen = self._seen.get(node) or _Seen(*_kind_of(module, node))
             message, row, severity = explained(module, *seen)
             span = word_span(module, node)
-            yield self.finding(span, message, row=row, severity=severity)
+            fix = None
+            if seen.kind == "name" and isinstance(node, ast.expr) and agnostic(module):
+                fix = for_cuda_only(module, node)
+                if fix is not None:
+                    message = f"`{seen.shown}` is CUDA's alone; call it where CUDA is"
+                elif module.view(Regions).owners(node):
+                    message, severity = (
+                        f"`{seen.shown}` is CUDA's alone and stays behind its check",
+                        "note",
+                    )
+            yield self.finding(span, message, row=row, severity=severity, fix=fix)
 
     def _left(self, module: Module, said: Said) -> Iterator[ast.AST]:
         """What no rule has reported, and what does something on the device as far as the value graph knows."""

@@ -8,6 +8,7 @@ from hpushim.engine.python.module import Module
 from hpushim.engine.rules.references import find
 from hpushim.pycode.places import TRIES
 from hpushim.pycode.stores import assigned, last_store
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop, loader_moves, loops, moved
@@ -17,6 +18,8 @@ from .tensors import makes_on_host, used_as_torch
 from .unchosen import Defaults
 
 ROW = "torch.nn.DataParallel"
+#: The code of what uses several devices in one process.
+SPREADS = "HPU308"
 DDP = frozenset(
     {
         "torch.nn.parallel.DistributedDataParallel",
@@ -37,20 +40,31 @@ class LeftBehind:
         self.calls: list[tuple[Loop, ast.Call, list[ast.expr]]] = []
         #: A call of a wrapped model, and what it is given that the code before it has made on the host.
         self.made: list[tuple[ast.Call, list[ast.expr]]] = []
+        #: Of these those that DDP would not move either.
+        self.scattered: set[ast.Call] = set()
         #: Is any call of a wrapped model seen at all?
         self.seen = False
-        scattered, _ = _wrapped(module, NAMES)
+        scattered, spread = _wrapped(module, NAMES)
         wrapped, statements = _wrapped(module, NAMES | DDP)
         sure, _ = _wrapped(module, NAMES | DDP, by_default=True)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
             supplied: bool | None = None
             for call, left in loop.calls:
-                ours = word(call.func) in wrapped and not _is_another(module, call.func, statements)
+                passed = _passed_on(module, loop, call, left) if spread else None
+                if passed is not None:
+                    self.seen, left = True, passed
+                named = word(call.func) in wrapped
+                ours = passed is not None or (named and not _is_another(module, call.func, statements))  # fmt: skip
                 self.seen |= ours
-                if ours and word(call.func) not in scattered and _moves_some(module, loop, call):
+                if (
+                    ours
+                    and passed is None
+                    and word(call.func) not in scattered
+                    and _moves_some(module, loop, call)
+                ):
                     continue  # under DDP: who moves one part has moved what has to go, and texts stay
-                if ours and word(call.func) not in sure and loop.sometimes.isdisjoint(map(word, left)):  # fmt: skip
+                if ours and passed is None and word(call.func) not in sure and loop.sometimes.isdisjoint(map(word, left)):  # fmt: skip
                     continue  # the model takes it as it is where nothing wraps it
                 if not left or call in told or not (ours or _beside_moves(module, loop, call, left)):  # fmt: skip
                     continue
@@ -59,6 +73,8 @@ class LeftBehind:
                 if not supplied:
                     told.add(call)
                     self.calls.append((loop, call, left))
+                    if not ours or passed is not None or word(call.func) in scattered:
+                        self.scattered.add(call)
         for name in sorted(sure):
             for call in module.index.calls(name):
                 if call not in told and not _is_another(module, call.func, statements):
@@ -72,6 +88,23 @@ def _is_host_made(module: Module, name: ast.Name) -> bool:
     """Has the last statement before the call that gives the name its value made a tensor, and named no device for it?"""
     value = assigned(last_store(module, name, (ast.With, ast.AsyncWith, ast.If, *TRIES)), name)
     return value is not None and makes_on_host(module, value)
+
+
+def _passed_on(
+    module: Module, loop: Loop, call: ast.Call, left: list[ast.expr]
+) -> list[ast.expr] | None:
+    """Of what nothing has moved, what a function of the file calls a model with that it is given, too: ``step(model, x, y)``; None where none does."""
+    if not loop.always:
+        return None
+    values, found = module.view(Values), None
+    for function in values.callees(call):
+        given = values.bind(call, function)
+        moves = {word(target) for s in module.index.statements(ast.Assign) if module.function(s) is function and moved(module, s.value) for target in s.targets}  # fmt: skip
+        for inner in walk(function):
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in given:  # fmt: skip
+                taken = {word(part) for part in inner.args} - moves
+                found = [*(found or ()), *(given[name] for name in given if name in taken and given[name] in left)]  # fmt: skip
+    return found
 
 
 def _cut_by_project(module: Module, loop: Loop) -> bool:

@@ -29,6 +29,8 @@ _PROPERTY = lazily(rb"\n[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \
 _NAMED = lazily(rb"\n(?:import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|(\w+)[ \t]*=[^\n]*\btorch\.)")
 _WORD = lazily(rb"\w+")
 _CODE = frozenset({"python", "notebook", "yaml", "json", "toml", "ini", "shell", "makefile"})
+#: Folders of documents, whose own code builds them.
+_DOCUMENTS = frozenset(["doc", "docs"])
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = lazily(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
@@ -145,9 +147,12 @@ class Facts:
         """For each pin the files of the installs that read it: those in the folder of the file that has it, what their code imports, and the
         other files that say versions for such code alone.
 
-        A folder without code is about the one around it.
+        A folder without code, or of documents, is about the one around it.
         """
-        asking = [(file.shown, said.pins) for file, said in self._said if said.pins]
+        facts = [fact.name for fact in _wanted() if fact.installs]
+        told = {file.shown: [(name, _text(each)) for name in facts for each in said.collected.get(name, ())] for file, said in self._said}  # fmt: skip
+        asking = [(file.shown, [*said.pins, *told[file.shown]]) for file, said in self._said]
+        asking = [(path, pinned) for path, pinned in asking if pinned]
         if not asking:
             return {}
         code = [f.shown for f, _ in self._said if f.kind in ("python", "notebook")]
@@ -161,7 +166,10 @@ class Facts:
                 others.setdefault(_with_code(PurePath(file.shown), below), []).append(file.shown)
         found: dict[str, frozenset[str]] = {}
         for path, pinned in asking:
-            run = below.get(_with_code(PurePath(path), below), frozenset())
+            place = PurePath(path)
+            if told[path]:  # what lies among documents is about what is around those
+                place = next((f for f in reversed(place.parents) if f.name in _DOCUMENTS), place)
+            run = below.get(_with_code(place, below), frozenset())
             run |= self._links.needs(run)
             files = run.union(*(paths for folder, paths in others.items() if run >= below.get(folder, run)), [path])  # fmt: skip
             for name, versions in pinned:

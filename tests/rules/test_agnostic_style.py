@@ -1128,6 +1128,96 @@ def test_a_pin_holds_what_its_install_runs(tmp_path: Path, install: str) -> None
     assert not [file.path for file in again.files if file.status == "changed"]
 
 
+#: What texts say of the torch that is installed, and whether it is one that may be a later one as well; None where they ask for nothing.
+TEXTS: dict[str, bool | None] = {
+    "```\nconda install pytorch=1.8 torchvision cudatoolkit=10.2 -c pytorch\n```": False,
+    "    pip3 install --user torch==1.7.1+cu110 -f https://example.org": False,
+    "This repository is built in PyTorch 1.8.1 and tested on Ubuntu 16.04 (Python3.7, CUDA10.2).": False,
+    "* python3, pytorch 1.0, torchvision 0.2.1": False,
+    "- [PyTorch](https://pytorch.org/) 0.4.1": False,
+    "PyTorch version 1.1": False,
+    "- PyTorch >= v0.4.0": True,
+    "Requires PyTorch 1.7+ and Python 3.6": True,
+    "- torch (1.2 or later)": True,
+    "pip install 'torch>=1.6'": True,
+    "pip install torch torchvision": None,
+    "- PyTorch 2.7": None,
+    "The code uses [PyTorch 2.0](https://example.org/2.0), whose compiler makes it fast.": None,
+    "See issue pytorch-1.4 for that bug.": None,
+}
+
+
+@pytest.mark.parametrize(("path", "code"), [("README.md", "train.py"), ("docs/INSTALL.md", "train.py"), ("a/README.md", "a/train.py")])  # fmt: skip
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_torch_of_a_documented_install_is_a_bound(tmp_path: Path, text: str, path: str, code: str) -> None:  # fmt: skip
+    files = {path: f"# Own\n\n{text}\n", code: CHOOSES, "docs/conf.py": "x = 3\n", "b/other.py": CHOOSES}  # fmt: skip
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = {name: (tmp_path / name).read_text() for name in files}
+    assert ("hasattr" in after[code]) is (TEXTS[text] is False)
+    assert ("hasattr" in after["b/other.py"]) is (TEXTS[text] is False and not path.startswith("a"))
+    assert (after[path] != files[path]) is (TEXTS[text] is True)
+    assert ("2.6" in after[path]) is (TEXTS[text] is True)
+    again = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    assert not [file.path for file in again.files if file.status == "changed"]
+    while undo(tmp_path).run:
+        pass
+    assert {name: (tmp_path / name).read_text() for name in files} == files
+
+
+@pytest.mark.parametrize(("name", "text"), [("Dockerfile", "FROM pytorch/pytorch:1.9.0-cuda11.1-cudnn8-runtime\n"), ("Dockerfile", "FROM python:3.8\nRUN pip install torch==1.9.0\n"), ("install.sh", "conda install -y pytorch==1.9 -c pytorch\n")])  # fmt: skip
+@pytest.mark.parametrize(("beside", "asks"), [({}, True), ({"requirements.txt": "torch>=1.6\n"}, True), ({"README.md": "- PyTorch >= 1.6\n"}, True)])  # fmt: skip
+def test_an_image_or_a_script_is_an_install(tmp_path: Path, name: str, text: str, beside: dict[str, str], asks: bool) -> None:  # fmt: skip
+    after = written_for(tmp_path, {name: text, **beside}, CHOOSES)
+    assert ("hasattr" in after) is asks
+
+
+#: Ways to a batch that DataParallel scatters; ``{0}`` is how the batch is made a tensor's for sure, ``{1}`` the call.
+SPREAD = {
+    "the loop": "for x, y in loader:\n        {0}y = y.cuda()\n        loss = (model(x) - y).mean()\n        loss.backward()",
+    "a function": "for x, y in loader:\n        {0}y = y.cuda()\n        loss = step(model, x, y)\n        loss.backward()",
+    "a function by keyword": "for x, y in loader:\n        {0}y = y.cuda()\n        loss = step(model, target=y, data=x)\n        loss.backward()",
+}
+STEP = (
+    "def step(net, data, target):\n    {0}out = net(data)\n    return (out - target).mean()\n\n\n"
+)
+#: How the model is wrapped, and whether that is DataParallel of torch.
+WRAPPED = {"torch.nn.DataParallel(net).cuda()": True, "nn.DataParallel(net.cuda(), device_ids=[0, 1])": True, "net.cuda()": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+@pytest.mark.parametrize(("sure", "moves"), [("", ""), ("n = x.size(0)\n        ", ""), ("", "data = data.cuda()\n    ")])  # fmt: skip
+@pytest.mark.parametrize("way", SPREAD)
+def test_what_data_parallel_moves_is_moved_or_the_file_stays(way: str, sure: str, moves: str, wrapped: str) -> None:  # fmt: skip
+    """On CUDA alone the wrapper moves what the model is called with."""
+    text = f"{HEAD}{STEP.format(moves)}def main(net, loader):\n    model = {wrapped}\n    {SPREAD[way].format(sure)}\n"
+    after = written(text).text
+    left = WRAPPED[wrapped] and not (moves and "function" in way)
+    if left and not sure:
+        assert after == text
+        unsafe = Context(Target(style="agnostic", mode="eager"), load(), unsafe=True)
+        after = settle(text, "python", "train.py", unsafe).text
+    assert after != text and ".cuda(" not in after
+    assert ("x.to(device)" in after) is left or wrapped == "net.cuda()"
+
+
+@pytest.mark.parametrize("made", ["nn.parallel.replicate(m, [0, 1])", "nn.parallel.scatter(x, [torch.cuda.current_device()])", "nn.parallel.scatter_gather.scatter_kwargs((x,), {}, [0])", "nn.parallel.gather([x], 0)", "nn.parallel.comm.broadcast(x, [0])"])  # fmt: skip
+@pytest.mark.parametrize("beside", ["n = torch.cuda.device_count()", "x = x.cuda()", "use = torch.cuda.is_available()"])  # fmt: skip
+def test_a_file_that_spreads_over_devices_itself_stays(made: str, beside: str) -> None:
+    text = f"{HEAD}def f(m, x):\n    {beside}\n    y = {made}\n    return y\n"
+    assert written(text).text == text
+
+
+@pytest.mark.parametrize("name", ["ipc_collect", "reset_peak_memory_stats", "cudart"])
+@pytest.mark.parametrize("around", ["{0}", "for x in xs:\n    {0}", "if many:\n    {0}", "try:\n    {0}\nfinally:\n    pass"])  # fmt: skip
+def test_what_fails_without_cuda_is_called_where_cuda_is(around: str, name: str) -> None:
+    call = f"torch.cuda.{name}()"
+    after = written(f"{HEAD}x = x.cuda()\n{around.format(call)}\n").text
+    assert re.search(rf"if torch\.cuda\.is_available\(\):\n +{re.escape(call)}", after)
+
+
 @pytest.mark.parametrize("use", ['torch.distributed.init_process_group("nccl")', "with torch.autocast('cuda'):\n    pass"])  # fmt: skip
 def test_a_file_that_does_not_name_cuda_stays_as_well(tmp_path: Path, use: str) -> None:
     text = f"import torch\n\n{use}\n"

@@ -266,7 +266,7 @@ class _Working:
                 continue
             changed = dict(item for item in finished if isinstance(item, tuple))
             kept = [(one, changed.get(item, item)) for one, item in kept]
-            kept += [(kind, item) for item in finished if isinstance(item, Found)]
+            kept += [(kind, _weakened(item, kind, claims)) for item in finished if isinstance(item, Found)]  # fmt: skip
         return [*kept, *((kind, item) for kind, item in self._failed.items())]
 
     def _finishing(self) -> list[tuple[type[Rule], Rule]]:
@@ -278,6 +278,11 @@ class _Working:
             if kind.finish is not Rule.finish and kind not in self._failed
         ]
         return sorted(finishing, key=lambda each: -each[0].strength)
+
+
+def _weakened(item: Found, kind: type[Rule], claims: Claims) -> Found:
+    """What the claims leave of the fix of what a rule finishes with."""
+    return (_settled(item, kind, claims) or item.with_fix(None)) if item.finding.fix else item
 
 
 def _settled(item: Found, kind: type[Rule], claims: Claims) -> Found | None:

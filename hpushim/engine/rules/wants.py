@@ -25,6 +25,8 @@ class ProjectFact(msgspec.Struct, frozen=True):
     spreads: bool = False
     #: Of these kinds the files that it is collected from, by their path as it is shown; None for all.
     of: Callable[[str], bool] | None = None
+    #: Whether each name is a version that an install asks for: ``module.project.requests(fact.name, version, module.path)``.
+    installs: bool = False
 
 
 #: The fact of this name tells the frameworks that a file imports, ``b""`` for those that the rules are about. Where no file
