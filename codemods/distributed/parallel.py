@@ -74,6 +74,7 @@ class DeviceIds(Rule):
     HPU308 = Code(
         "data-parallel",
         severity="error",
+        fix=("safe", "manual"),
         effort="hours",
         lower={"warning": "the wrapper passes everything on to the one device"},
     )
@@ -232,6 +233,19 @@ class DeviceIds(Rule):
             if module.view(LeftBehind).seen
             else "; on Gaudi neither moves inputs, so move each batch with `.to(device)`"
         )
+        call = called(module, node)
+        ids = argument(call, "device_ids", 1) if call is not None and agnostic(module) else None
+        alone = ids is not None and (call is None or ids not in call.args or ids is call.args[-1])
+        if call is not None and ids is not None and alone and _are_all(module, ids):
+            return self.finding(
+                node,
+                f"`{module.source(node)}` takes all devices, of whatever kind, unless it is given some; remove `device_ids`",
+                fix=Rewrite("remove the device indices", "safe", drop(call, "device_ids", positional=1 if ids in call.args else None), harmless=True),
+                row=ask(module, DATA_PARALLEL_ROW).row,
+                code="HPU308",
+                severity="warning",
+                claims=(ids,),
+            )  # fmt: skip
         return self.finding(
             node,
             f"`{module.source(node)}` has nothing to do on Gaudi, where a process has one device; "
@@ -308,6 +322,19 @@ class DeviceIds(Rule):
             code="HPU317",
             claims=(device,),
         )
+
+
+def _are_all(module: Module, ids: ast.expr) -> bool:
+    """``range(torch.cuda.device_count())``, also as a list: the indices of all devices."""
+    while isinstance(ids, ast.Call) and len(ids.args) == 1:
+        if module.qualified(ids.func) not in ("builtins.list", "builtins.range"):
+            return False
+        (ids,) = ids.args
+    if isinstance(ids, ast.ListComp) and len(ids.generators) == 1:
+        each = ids.generators[0]
+        same = ast.dump(ids.elt).replace("Load", "Store") == ast.dump(each.target)
+        return same and not each.ifs and _are_all(module, each.iter)
+    return isinstance(ids, ast.Call) and module.qualified(ids.func) == "torch.cuda.device_count"
 
 
 def _members(value: ast.expr) -> Iterable[ast.expr]:

@@ -85,14 +85,14 @@ def documented(text: str) -> Iterator[str]:
         if not (install or _REQUIRES.search(line)):
             continue
         for found in SAID.finditer(line):
-            yield ("install " if install else "") + asked_by(found)
+            yield ("install " if install else "") + bounds_of(found)
         image = _IMAGE.match(line.split()[1]) if line.startswith("FROM ") else None
         if image is not None and is_old_image(image[0]):
             yield f"install =={image['version'] or '1.8'}.*"
 
 
-def asked_by(found: re.Match[str]) -> str:
-    """The versions of torch that a text asks for, as :data:`SAID` finds them."""
+def bounds_of(found: re.Match[str]) -> str:
+    """The versions of torch that a text requests, as :data:`SAID` finds them."""
     how, version = found["how"], found["version"]
     if found["more"] or ">" in how:
         return f">={version}"

@@ -383,7 +383,9 @@ def flagged(module: Module, node: ast.AST, mark: str) -> tuple[ast.Call, str] | 
     test = choice_.test.operand if isinstance(choice_.test, ast.UnaryOp) else choice_.test
     assigned = isinstance(module.parent(made), (ast.Assign, ast.AnnAssign, ast.Return))
     now = _surely(module, made, test)
-    if not isinstance(test, (ast.Name, ast.Attribute)) or getattr(test, "attr", "") == "is_cuda" or not assigned:  # fmt: skip
+    if re.search(r"cuda|is_available", module.source(test)) and not isinstance(test, (ast.Name, ast.Attribute)):  # fmt: skip
+        return None  # the check turns, too
+    if getattr(test, "attr", "") == "is_cuda" or not assigned:
         return None
     if now == NONE or is_early(module, made) or is_lacking(module, made):
         return None

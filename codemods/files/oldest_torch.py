@@ -14,7 +14,7 @@ from ..edits.floor import (
     FIRST,
     SAID,
     admits_old_python,
-    asked_by,
+    bounds_of,
     held,
     is_old_image,
     lacks_accelerator,
@@ -94,7 +94,7 @@ class OldestTorch(TextRule):
         """The first mention of an older torch, for one is enough for a document, and each lower bound, which is raised."""
         told = False
         for found in SAID.finditer(document.text) if writes_cuda(document) else ():
-            asked = asked_by(found)
+            asked = bounds_of(found)
             if older(asked) is None:
                 continue
             span = _span(document.text, found, 0)

@@ -1203,6 +1203,44 @@ def test_what_data_parallel_moves_is_moved_or_the_file_stays(way: str, sure: str
     assert ("x.to(device)" in after) is left or wrapped == "net.cuda()"
 
 
+ALL = {
+    "range(torch.cuda.device_count())": True,
+    "list(range(torch.cuda.device_count()))": True,
+    "[i for i in range(torch.cuda.device_count())]": True,
+    "range(2)": False,
+    "[0, 1]": False,
+    "[i for i in range(torch.cuda.device_count()) if i]": False,
+    "[i + 1 for i in range(torch.cuda.device_count())]": False,
+}
+
+
+@pytest.mark.parametrize("given", ["nn.DataParallel(m, device_ids={0})", "torch.nn.DataParallel(m, {0})", "nn.DataParallel(m, dim=0, device_ids={0})"])  # fmt: skip
+@pytest.mark.parametrize("ids", ALL)
+def test_all_devices_are_what_data_parallel_takes_by_itself(ids: str, given: str) -> None:
+    after = body(f"m = {given.format(ids)}\nm.cuda()")
+    bare = given.replace(", device_ids={0}", "").replace(", {0}", "")
+    assert (f"m = {bare}" in after) is ALL[ids]
+
+
+CHOSEN = {
+    'opt["n"] != 0': True,
+    "args.gpu >= 0 and not args.cpu": True,
+    "wants(args)": True,
+    "use_cuda": True,
+    "not args.cpu": True,
+    "args.gpu >= 0 and torch.cuda.is_available()": False,
+}
+
+
+@pytest.mark.parametrize("place", ["device = {0}", "self.device = {0}", "return {0}"])
+@pytest.mark.parametrize("test", CHOSEN)
+def test_no_device_is_taken_apart_to_be_built_again(test: str, place: str) -> None:
+    made = place.format(f'torch.device("cuda" if {test} else "cpu")')
+    after = body(f"def f(self, opt, args, use_cuda):\n    {made}")
+    assert ("torch.device(accelerator_device().type" in after) is False
+    assert (f'accelerator_device() if {test} else torch.device("cpu")' in after) is CHOSEN[test]
+
+
 @pytest.mark.parametrize("made", ["nn.parallel.replicate(m, [0, 1])", "nn.parallel.scatter(x, [torch.cuda.current_device()])", "nn.parallel.scatter_gather.scatter_kwargs((x,), {}, [0])", "nn.parallel.gather([x], 0)", "nn.parallel.comm.broadcast(x, [0])"])  # fmt: skip
 @pytest.mark.parametrize("beside", ["n = torch.cuda.device_count()", "x = x.cuda()", "use = torch.cuda.is_available()"])  # fmt: skip
 def test_a_file_that_spreads_over_devices_itself_stays(made: str, beside: str) -> None:
