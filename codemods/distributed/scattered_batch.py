@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.changes import Change, Insert, Rewrite
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
+from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop
+from ..analysis.batches import moved as moved_by
+from ..analysis.names import word
 from ..analysis.verdict import ask
 from ..edits.arguments import called
 from ..edits.spelling import DEVICE, agnostic, quoted
@@ -29,13 +32,23 @@ class ScatteredBatch(Rule):
     def on_module(self, module: Module) -> Yield:
         found = module.view(LeftBehind)
         made = ((None, call, parts) for call, parts in found.made)
+        moved: set[tuple[ast.For, str]] = set()
         for loop, call, left in (*found.calls, *made):
+            beside = _beside(module, loop, call, left) if loop is not None else None
+            if loop is not None and beside is not None:
+                mine = {(loop.node, part.id) for part in left if isinstance(part, ast.Name)}
+                if mine <= moved:
+                    continue  # the first of them says so
+                moved |= mine
             where = _device(module, loop, call)
             names = ", ".join(f"`{module.source(part)}`" for part in left)
             fix = None
             sure = loop is None or all(_is_tensor(module, loop, part) for part in left)
             if sure or (agnostic(module) and call in found.scattered):
-                moves = tuple(called(part, f".to({where})") for part in left)
+                moves: tuple[Change, ...] = tuple(called(part, f".to({where})") for part in left)
+                if beside is not None:
+                    options = "".join(f", {module.source(k)}" for k in beside[1].keywords if k.arg == "non_blocking")  # fmt: skip
+                    moves = tuple(Insert(beside[0], f"{module.source(part)} = {module.source(part)}.to({where}{options})", after=False) for part in left)  # fmt: skip
                 fix = Rewrite("move it here", "safe" if sure else "unsafe", moves)
             yield self.finding(
                 call,
@@ -53,6 +66,34 @@ def _device(module: Module, loop: Loop | None, call: ast.Call) -> str:
     if agnostic(module):
         return quoted(module, DEVICE, call)
     return f"next({module.operand(call.func)}.parameters()).device"
+
+
+def _beside(
+    module: Module, loop: Loop, call: ast.Call, left: list[ast.expr]
+) -> tuple[ast.Assign, ast.Call] | None:
+    """The statement of the loop that moves another part of the batch, where each part that is left is moved as well: nothing else is done with them."""
+    if not agnostic(module):
+        return None
+    around = {above for above in module.ancestors(call) if isinstance(above, ast.stmt)}
+    for statement in loop.node.body:
+        if statement in around or not all(isinstance(part, ast.Name) for part in left):
+            return None
+        move = moved_by(module, statement.value) if isinstance(statement, ast.Assign) else None
+        if isinstance(statement, ast.Assign) and move is not None and isinstance(statement.targets[0], ast.Name):  # fmt: skip
+            names = {word(part) for part in left}
+            uses = [use for use in walk(loop.node) if isinstance(use, ast.Name) and use.id in names and isinstance(use.ctx, ast.Load)]  # fmt: skip
+            return (
+                (statement, move) if all(_goes_along(module, loop, use) for use in uses) else None
+            )
+    return None
+
+
+def _goes_along(module: Module, loop: Loop, use: ast.Name) -> bool:
+    """Is a part of a batch given to what calls a model with it, or is its size read?"""
+    above = module.parent(use)
+    if isinstance(above, ast.Attribute):
+        return above.attr in ("size", "shape", "dim", "ndim")
+    return any(loop is each and use in left for each, _, left in module.view(LeftBehind).calls)
 
 
 def _is_tensor(module: Module, loop: Loop, part: ast.expr) -> bool:

@@ -50,7 +50,7 @@ class CheckRegions(Rule):
     )
     wants = Wants(words=("cuda", "is_cuda"), facts=(KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS))  # fmt: skip
 
-    also = Wants(words=("nccl", "NCCL", "autocast"))
+    also = Wants(words=("nccl", "NCCL", "autocast", "device_ids"))
 
     def finish(
         self, module: Module, said: Said, found: Sequence[Found]
@@ -158,7 +158,9 @@ class _Review:
     def _keep_file(self) -> None:
         """All of a file turns, or nothing: where one part has to stay, what turned would be beside code for CUDA alone."""
         floor = self._module.view(held)
-        lacking = next((name for item in self._fixed if floor and (name := too_new(_texts(self._module, item), floor))), "")  # fmt: skip
+        new = {item: name for item in self._fixed if floor and (name := too_new(_texts(self._module, item), floor))}  # fmt: skip
+        self._level.update((item, 2) for item in new if self._level[item])
+        lacking = next((name for item, name in new.items() if not self._level[item]), "")
         if floor and lacking:
             self._whole = f"{floor.why} allows torch {floor.oldest}, which lacks `{lacking}`"
         elif (

@@ -904,6 +904,17 @@ def test_a_file_with_what_an_old_torch_lacks_stays_whole(tmp_path: Path, form: s
     assert any("leaves the file" in each and oldest in each for each in said) is not known
 
 
+@pytest.mark.parametrize("torch_", ["torch==1.9.1", "torch==2.4.1"])
+@pytest.mark.parametrize("ids", ["device_ids=[rank]", "device_ids=[args.rank], output_device=args.rank"])  # fmt: skip
+def test_what_is_not_written_holds_no_file(tmp_path: Path, ids: str, torch_: str) -> None:
+    """A fix for ``--unsafe`` that needs a later torch."""
+    text = f"import torch\n\n\ndef f(m, rank, args):\n    m = m.cuda()\n    return torch.nn.parallel.DistributedDataParallel(m, {ids})\n"
+    after = written_for(tmp_path, {"requirements.txt": f"{torch_}\n"}, text)
+    assert "hasattr" in after and ids in after
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True, unsafe=True)
+    assert "current_device_index" not in (tmp_path / "train.py").read_text()
+
+
 def test_the_functions_of_two_kinds_are_each_where_they_are_defined(tmp_path: Path) -> None:
     files = {"requirements.txt": "torch==1.9.1\n", "utils.py": "import torch\n\n\ndef seed(n):\n    torch.manual_seed(n)\n", "other.py": 'import torch\nimport utils\n\nd = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'}  # fmt: skip
     text = 'import torch\nimport utils\n\n\ndef f(x, n):\n    y = torch.ones(2).to("cuda" if torch.cuda.is_available() else "cpu")\n    return x.to(f"cuda:{n}"), y\n'
@@ -1201,6 +1212,31 @@ def test_what_data_parallel_moves_is_moved_or_the_file_stays(way: str, sure: str
         after = settle(text, "python", "train.py", unsafe).text
     assert after != text and ".cuda(" not in after
     assert ("x.to(device)" in after) is left or wrapped == "net.cuda()"
+
+
+#: Moves of a part beside a batch, and whether the batch is moved by a statement like it: nothing else is done with it.
+BESIDE = {
+    "y = y.cuda(non_blocking=True)\n        {0}": ("x = x.to(device, non_blocking=True)", True),
+    "y = y.cuda()\n        n = x.size(0)\n        {0}": ("x = x.to(device)", True),
+    "y = y.cuda()\n        if many:\n            {0}\n        else:\n            {0}": (
+        "x = x.to(device)",
+        True,
+    ),
+    "y = y.cuda()\n        {0}\n        {0}": ("x = x.to(device)", True),
+    "y = y.cuda()\n        n = numpy.sum(x)\n        {0}": ("x = x.to(device)", False),
+    "y = y.cuda()\n        n = x.mean()\n        {0}": ("x = x.to(device)", False),
+}
+
+
+@pytest.mark.parametrize("call", ["loss = model(x) - y", "loss = step(model, x, y)"])
+@pytest.mark.parametrize("way", BESIDE)
+def test_a_batch_is_moved_beside_its_other_part(way: str, call: str) -> None:
+    moved, beside = BESIDE[way]
+    text = f"{HEAD}{STEP.format('')}def main(net, loader, many, numpy):\n    model = nn.DataParallel(net).cuda()\n    for x, y in loader:\n        {way.format(call)}\n"
+    unsafe = Context(Target(style="agnostic", mode="eager"), load(), unsafe=True)
+    after = settle(text, "python", "train.py", unsafe).text
+    assert after.count(f"        {moved}\n        y = y.to(device") == beside
+    assert after.count("x.to(device") == (1 if beside else way.count("{0}"))
 
 
 ALL = {
