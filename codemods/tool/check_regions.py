@@ -12,6 +12,7 @@ from hpushim.engine.python.changes import Guard, Remove, Rename, Replace, writte
 from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants
 from hpushim.model import Safety
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.groups import AVAILABLE
@@ -32,6 +33,9 @@ _SHOWN = 40
 _DECIDES = (ast.UnaryOp, ast.BoolOp, ast.If, ast.IfExp, ast.Assign, ast.AnnAssign, ast.Return)
 #: Modules of torch that are NVIDIA's.
 _NVIDIA = ("cuda", "cudnn")
+#: Where torch names the ways to compute attention, and those that are kernels of single devices.
+_BACKENDS = "SDPBackend"
+_KERNELS = ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
 #: What builds a package.
 _BUILD = ("setuptools.setup", "distutils.core.setup")
 
@@ -221,12 +225,16 @@ class _Review:
         return min(found, key=_place, default=None)
 
     def _nvidia(self, check: Check) -> ast.AST | None:
-        """The first part of what a check controls that is in a module of torch for NVIDIA."""
-        found = (part for root in check.roots for part in walk(root))
-        return next(
-            (part for part in found if isinstance(part, ast.Attribute) and part.attr in _NVIDIA
-             if (self._module.qualified(part) or "").startswith("torch.")), None
-        )  # fmt: skip
+        """The first part of what a check controls, also in a function of the file, that is in a module of torch for NVIDIA or names a kernel of its own."""
+        calls = [part for root in check.roots for part in walk(root) if isinstance(part, ast.Call)]
+        functions = [each for call in calls for each in self._module.view(Values).callees(call)] if self._module.holds(_BACKENDS) else []  # fmt: skip
+        for root in (*check.roots, *functions):
+            for part in walk(root):
+                if isinstance(part, ast.Attribute) and (part.attr in _NVIDIA or part.attr in _KERNELS):  # fmt: skip
+                    name = self._module.qualified(part) or ""
+                    if name.startswith("torch.") and (part.attr in _NVIDIA or f".{_BACKENDS}." in name):  # fmt: skip
+                        return part
+        return None
 
     def _kernel(self, check: Check) -> ast.AST | None:
         """The first use, in what a check controls, of a package whose kernels NVIDIA's hardware alone runs."""

@@ -674,6 +674,23 @@ def test_a_check_before_kernels_of_a_package_stays(package: str, guard: str) -> 
 
 
 #: Where a default is declared and where its value is used: ``{0}`` is CUDA's name.
+ATTENTION = "from torch.nn.attention import SDPBackend, sdpa_kernel\n"
+#: A way to compute attention behind a check: in its branch, or in a function that the branch calls.
+COMPUTED = {
+    "in the branch": "def f(q, many):\n    if {0}:\n        with sdpa_kernel({1}):\n            return nn.functional.scaled_dot_product_attention(q, q, q)\n    return q\n",
+    "in a function": "def g(q):\n    with sdpa_kernel([{1}]):\n        return nn.functional.scaled_dot_product_attention(q, q, q)\n\n\ndef f(q, many):\n    if {0}:\n        return g(q)\n    return q\n",
+    "in a method": "class A:\n    def g(self, q):\n        with sdpa_kernel({1}):\n            return nn.functional.scaled_dot_product_attention(q, q, q)\n\n    def f(self, q, many):\n        return self.g(q) if {0} else q\n",
+}
+
+
+@pytest.mark.parametrize("asked", ["q.is_cuda", "many and q.is_cuda", 'q.device.type == "cuda"'])
+@pytest.mark.parametrize(("kernel", "own"), [("SDPBackend.FLASH_ATTENTION", True), ("SDPBackend.EFFICIENT_ATTENTION", True), ("SDPBackend.MATH", False)])  # fmt: skip
+@pytest.mark.parametrize("form", COMPUTED)
+def test_a_check_before_a_kernel_for_attention_stays(form: str, kernel: str, own: bool, asked: str) -> None:  # fmt: skip
+    text = HEAD + ATTENTION + COMPUTED[form].format(asked, kernel)
+    assert (written(text).text == text) is own
+
+
 DEFAULTS = {
     "an option": 'def main():\n    p = argparse.ArgumentParser()\n    p.add_argument("--device", default={0})\n    args = p.parse_args([])\n    return torch.zeros(1, device=args.device)',
     "an option beside unknown ones": 'def main():\n    p = argparse.ArgumentParser()\n    p.add_argument("--place", dest="device", default={0})\n    args, rest = p.parse_known_args([])\n    return torch.zeros(1, device=args.device)',
