@@ -25,8 +25,9 @@ An entry point that is itself replaced by a user is left alone when the patch is
 **Mechanism** (``how``; every one is undone by ``deactivate``):
 
 ``"function"``  A function or method that exists: the same object does something else, so every name that holds it
-                sees the patch. Written in Python, its ``__code__`` is exchanged; written in C, the word
-                through which CPython calls it. The default.
+                sees the patch. Written in Python, its ``__code__`` is exchanged for one with the same parameters
+                (those with a default reach the replacement by name, if another value was given); written in C,
+                the word through which CPython calls it. The default.
 ``"getter"``    A property; the replacement is called with ``(original, self)``, where ``original(self)`` reads the
                 attribute as torch would. In place as well.
 ``"value"``     The replacement is called once, with the current value, and returns the new one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pickle
@@ -37,6 +38,14 @@ def main() -> None:
     table = dict.fromkeys(own)
     names = [torch.overrides.resolve_name(f) for f in own]
     pickled = [_pickled(f) for f in own]
+    written = [
+        (f"{one.__module__}.{one.__qualname__}.{name}", member)
+        for one in classes
+        for name, member in vars(one).items()
+        if isinstance(member, types.FunctionType)
+    ]
+    written += [(".".join(at), f) for at, f in before.items() if isinstance(f, types.FunctionType)]
+    looks = [_looks(f) for _, f in written]
 
     os.environ["HPUSHIM"] = "emulate"
     hpushim.activate()
@@ -61,8 +70,26 @@ def main() -> None:
         "pickled otherwise": [
             str(f) for f, p in zip(own, pickled, strict=True) if _pickled(f) != p
         ],
+        "other parameters": sorted(
+            {name for (name, f), look in zip(written, looks, strict=True) if _looks(f) != look}
+        ),
     }
     print(json.dumps({"asked": len(own), "found": found}))
+
+
+def _looks(function: types.FunctionType) -> list[Any]:
+    """What ``inspect`` and code that reads parameters by itself are told."""
+    code = function.__code__
+    taken = code.co_argcount + code.co_kwonlyargcount
+    return [
+        code.co_varnames[:taken],
+        (code.co_argcount, code.co_posonlyargcount, code.co_flags & 0xC),
+        (code.co_name, getattr(code, "co_qualname", ""), code.co_filename, code.co_firstlineno),
+        (function.__name__, function.__qualname__, function.__module__, function.__doc__),
+        (function.__defaults__, function.__kwdefaults__, id(function.__annotations__)),
+        id(inspect.unwrap(function)),
+        sorted(function.__dict__),
+    ]
 
 
 def _pickled(function: Any) -> bytes | None:

@@ -40,7 +40,13 @@ def found() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(
     "question",
-    ["replaced in a module", "no longer in a table", "another name", "pickled otherwise"],
+    [
+        "replaced in a module",
+        "no longer in a table",
+        "another name",
+        "pickled otherwise",
+        "other parameters",
+    ],
 )
 def test_objects_stay_the_same(question: str) -> None:
     assert found()[question] == []

@@ -124,6 +124,58 @@ def test_exchange_is_seen_by_every_holder(sample: types.ModuleType) -> None:
     assert undo() and held(1) == 6
 
 
+TAKING = {
+    "a, b=2, *, c=3": ["1", "1, 5", "1, c=4", "1, b=5", "b=2, a=1", "1, 2, c=3", "1, 7, c=8"],
+    "a, /, b=2": ["1", "1, 4", "1, b=4"],
+    "a=1, /, b=2": ["", "5", "5, 6", "b=3"],
+    "a, b=2, *rest": ["1", "1, 2", "1, 2, 3, 4"],
+    "a=0, *rest, c=1, **more": ["", "1, 2", "c=5, d=6", "1, 2, c=1, d=4"],
+    "*rest, **more": ["", "1, 2, d=3"],
+    "a, *, b, c=None": ["1, b=2", "1, b=2, c=[]", "b=3, a=2"],
+    "self, params, lr=0.1, betas=(0.9, 0.99), *, fused=None, __class__=0": ["1, 2", "1, 2, 3, fused=True"],
+    "**more": ["", "a=1"],
+    "": [""],
+}  # fmt: skip
+FORMS = {
+    "a function": "def made({0}): return sorted(locals().items())",
+    "with a free variable": "def outer(n):\n def made({0}): return n, sorted((k, v) for k, v in locals().items() if k != 'n')\n return made\nmade = outer(3)",
+    "with a parameter that a function inside keeps": "def made({0}):\n before = sorted(locals().items())\n def inner(): return {1}\n return before, inner()",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("taking", TAKING)
+def test_a_function_keeps_its_parameters(taking: str, form: str) -> None:
+    """For those who ask and for those who call; what is not given does not reach the replacement."""
+    module = types.ModuleType("sample")
+    first = taking.partition("=")[0].partition(",")[0].strip("*")
+    exec(FORMS[form].format(taking, first or "None"), module.__dict__)
+    made, code, seen = module.made, module.made.__code__, []
+    calls = [f"made({one})" for one in TAKING[taking]]
+    expected = [eval(one, vars(module)) for one in calls]
+
+    def asked() -> list[Any]:
+        code = made.__code__
+        taken = code.co_argcount + code.co_kwonlyargcount
+        told = [inspect.signature(made), inspect.getfullargspec(made), vars(made).copy()]
+        return [*told, code.co_varnames[:taken], code.co_argcount, code.co_posonlyargcount]
+
+    def replacement(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        seen.append(kwargs)
+        return original(*args, **kwargs)
+
+    looks = asked()
+    undo = in_place.apply(make_patch("made", "function", replacement), module)
+    assert made.__code__ is not code and asked() == looks
+    assert [eval(one, vars(module)) for one in calls] == expected and len(seen) == len(calls)
+    named = [(name, value) for kwargs in seen for name, value in kwargs.items()]
+    assert not any(value is (made.__kwdefaults__ or {}).get(name, MISSING) for name, value in named)
+    if "rest" not in taking:
+        with pytest.raises(TypeError, match=r"made\(\) takes"):
+            made(*range(9))
+    assert undo() and made.__code__ is code
+
+
 def test_getter_and_value(sample: types.ModuleType) -> None:
     before = snapshot(sample)
     undos = [

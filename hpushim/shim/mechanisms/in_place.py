@@ -8,7 +8,9 @@ signature; wrappers take and hand on whatever comes.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -91,24 +93,23 @@ def clone(function: types.FunctionType) -> types.FunctionType:
 
 
 def exchange_code(
-    function: types.FunctionType, replacement: Callable[..., Any], *, cache: object = None
+    function: types.FunctionType,
+    replacement: Callable[..., Any],
+    *,
+    cache: object = None,
+    wider: bool = False,
 ) -> Undo:
     """Makes ``function`` call ``replacement`` with all its arguments; every holder of it sees that.
 
-    The replacement is found through a name of its own in the function's globals, which torch.compile
-    can guard. Defaults and closure are not used by the new code and stay as they are.
+    Its parameters stay what they were, so code that inspects the function meets torch's; ``wider`` says that the
+    replacement takes more. It gets what has a default by name, and only where it is another value. It is found through
+    a name of its own in the function's globals, which torch.compile can guard.
     """
     saved = function.__code__
     namespace = function.__globals__
     key = f"__hpushim_{next(_serial)}__"
-    namespace[key] = replacement
-    code = _trampoline(saved, key)
-    attributes = dict(function.__dict__)
-    if "__wrapped__" not in attributes:
-        # Keeps inspect.signature() and inspect.getsource() true to the original.
-        function.__wrapped__ = getattr(replacement, "__hpushim_original__", function)  # type: ignore[attr-defined]
-        if function.__wrapped__ is function:  # type: ignore[attr-defined]
-            del function.__wrapped__
+    namespace[key] = replacement if wider else _without_defaults(function, replacement)
+    code = _trampoline(_ANYTHING if wider else saved, function, key)
     function.__code__ = code
     _clear_cache(cache)
 
@@ -116,8 +117,6 @@ def exchange_code(
         if function.__code__ is not code:
             return False
         function.__code__ = saved
-        function.__dict__.clear()
-        function.__dict__.update(attributes)
         namespace.pop(key, None)
         _clear_cache(cache)
         return True
@@ -250,17 +249,64 @@ def _clear_cache(value: Any) -> None:
         clear()
 
 
+def _by_name(function: types.FunctionType) -> dict[str, Any]:
+    """The parameters that are handed on by name, each with its default."""
+    code = function.__code__
+    first = code.co_argcount - len(function.__defaults__ or ())
+    if code.co_flags & inspect.CO_VARARGS:
+        first = code.co_argcount  # what more was given follows them
+    first = max(first, code.co_posonlyargcount)
+    names = code.co_varnames[first : code.co_argcount]
+    plain = zip(reversed(names), reversed(function.__defaults__ or ()), strict=False)
+    return {**dict(plain), **(function.__kwdefaults__ or {})}
+
+
+def _without_defaults(function: types.FunctionType, replacement: Callable[..., Any]) -> Any:
+    """``replacement``, called as if nobody had filled in the defaults."""
+    defaults = _by_name(function)
+    if not defaults:
+        return replacement
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {k: v for k, v in kwargs.items() if k not in defaults or v is not defaults[k]}
+        return replacement(*args, **given)
+
+    return call
+
+
 _HOLE = "__hpushim_hole__"
+_PARAMETER = "__hpushim_parameter_{}__"
 
 
 @functools.cache
-def _template(freevars: tuple[str, ...]) -> types.CodeType:
-    """Code that hands all arguments to a global; it names the free variables that it must carry."""
+def _template(
+    freevars: tuple[str, ...], positional: int, only: int, named: int, by_name: int, flags: int
+) -> types.CodeType:
+    """Code that hands all arguments to a global; it names the free variables that it must carry.
+
+    It takes ``positional`` parameters, the first ``only`` of them by position alone, and ``named`` by name alone; the last
+    ``by_name`` positional ones are handed on by name. ``flags`` are those for ``*args`` and ``**kwargs``.
+    """
+    names = [_PARAMETER.format(number) for number in range(positional + named + 2)]
+    plain, keywords = names[:positional], names[positional : positional + named]
+    several, rest = names[positional + named :]
+    taken = [*plain[:only], *(["/"] if only else []), *plain[only:]]
+    given = plain[: positional - by_name]
+    if flags & inspect.CO_VARARGS:
+        taken.append(f"*{several}")
+        given.append(f"*{several}")
+    elif keywords:
+        taken.append("*")
+    taken += keywords
+    given += [f"{one}={one}" for one in (*plain[positional - by_name :], *keywords)]
+    if flags & inspect.CO_VARKEYWORDS:
+        taken.append(f"**{rest}")
+        given.append(f"**{rest}")
     outer = "".join(f" {name} = None\n" for name in freevars) or " pass\n"
     inner = "".join(f"  if 0: {name}\n" for name in freevars)
     source = (
-        f"def outer():\n{outer} def trampoline(*args, **kwargs):\n"
-        f"{inner}  return {_HOLE}(*args, **kwargs)\n return trampoline\n"
+        f"def outer():\n{outer} def trampoline({', '.join(taken)}):\n"
+        f"{inner}  return {_HOLE}({', '.join(given)})\n return trampoline\n"
     )
     scope: dict[str, Any] = {}
     exec(source, scope)
@@ -268,12 +314,37 @@ def _template(freevars: tuple[str, ...]) -> types.CodeType:
     return code
 
 
-def _trampoline(original: types.CodeType, key: str) -> types.CodeType:
-    code = _template(original.co_freevars)
-    names = tuple(key if name == _HOLE else name for name in code.co_names)
+def _anything(*args: Any, **kwargs: Any) -> None: ...
+
+
+_ANYTHING = _anything.__code__
+
+
+def _trampoline(taking: types.CodeType, function: types.FunctionType, key: str) -> types.CodeType:
+    original = function.__code__
+    code = _template(
+        original.co_freevars,
+        taking.co_argcount,
+        taking.co_posonlyargcount,
+        taking.co_kwonlyargcount,
+        sum(name in _by_name(function) for name in taking.co_varnames[: taking.co_argcount]),
+        taking.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+    )
+    # A code's own variables begin with its parameters.
+    spelled = dict(zip(code.co_varnames, taking.co_varnames, strict=False))
+
+    def respelled(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(respelled, value))
+        return spelled.get(value, value) if isinstance(value, str) else value
+
+    if sys.version_info >= (3, 11):
+        code = code.replace(co_qualname=original.co_qualname)
     # File and line of the original: torch.compile decides by file which functions are torch's own.
     return code.replace(
-        co_names=names,
+        co_names=tuple(key if name == _HOLE else name for name in code.co_names),
+        co_consts=respelled(code.co_consts),
+        co_varnames=respelled(code.co_varnames),
         co_name=original.co_name,
         co_filename=original.co_filename,
         co_firstlineno=original.co_firstlineno,

@@ -50,7 +50,8 @@ def functions_of_cuda() -> Undo | None:
         undos.append(in_place.exchange_code(function, described))
     for name in _NARROWER:
         if (function := in_place.plain_function(vars(hpu).get(name))) is not None:
-            undos.append(in_place.exchange_code(function, _dropping(in_place.clone(function))))
+            dropping = _dropping(in_place.clone(function))
+            undos.append(in_place.exchange_code(function, dropping, wider=True))
 
     def undo() -> bool:
         for name in set(_LENT) - before:
