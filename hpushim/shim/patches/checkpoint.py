@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices
+from hpushim.shim import devices, log, vendor
+from hpushim.shim.mechanisms import in_place
 from hpushim.shim.mechanisms.in_place import Undo
-from hpushim.shim.patch import EXACT, patch
+from hpushim.shim.patch import EXACT, WARN, patch
 
 # Before torch's own entries, which start at 10.
 _PRIORITY = 5
@@ -59,6 +60,30 @@ def _cuda(location: Any) -> Any:
     """CUDA's spelling of a tag of HPU; any other as it is."""
     kind, colon, index = str(location).partition(":")
     return f"cuda{colon}{index}" if kind == devices.DEVICE else location
+
+
+@patch("torch.serialization", how="hook", row="torch.load(map_location=)", level=WARN)
+def reads_to_the_cpu() -> Undo | None:
+    """Lazy mode reads everything to the CPU and moves it where map_location says; a function gets each tensor and its device."""
+    if not vendor.is_lazy():
+        return None
+    import torch
+
+    original = in_place.clone(torch.load)
+
+    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        chosen = map_location
+        if callable(chosen):
+            # CUDA's code expects the text of a place there.
+            return original(f, lambda tensor, place: chosen(tensor, str(place)), *args, **kwargs)
+        if chosen is None or (isinstance(chosen, dict) and "cpu" not in chosen):
+            log.warn(
+                "HPU613",
+                "in lazy mode Gaudi reads a checkpoint to the CPU, unless map_location names the device",
+            )
+        return original(f, chosen, *args, **kwargs)
+
+    return in_place.exchange_code(torch.load, load)
 
 
 def _tag(storage: Any) -> str | None:

@@ -37,8 +37,8 @@ def native_names() -> Undo:
     return undo
 
 
-def _asked_by_user() -> bool:
-    package = callers.of_patched(__name__).partition(".")[0]
+def _asked_by_user(of: str = __name__) -> bool:
+    package = callers.of_patched(of).partition(".")[0]
     return package != "torch" and policy.is_users(package)
 
 
@@ -86,7 +86,9 @@ def cuda_array(original: Any, self: Any) -> Any:
 
 @patch("torch", how="hook", row="torch.version.cuda", level=APPROXIMATE)
 def version_of_cuda() -> Undo:
-    """``torch.version.cuda`` stays None, which code that compares versions does not expect: said where it is read."""
+    """``torch.version.cuda`` and cuDNN's version stay None, which code that compares versions does not expect: said where
+    they are read.
+    """
     import torch
 
     module = torch.version
@@ -100,11 +102,21 @@ def version_of_cuda() -> Undo:
 
     module.__class__ = type(kind.__name__, (kind,), {"cuda": property(cuda)})
     changed = type(module)
+    of_cudnn = torch.backends.cudnn.version
+    original = in_place.clone(of_cudnn)
+
+    def version() -> Any:
+        found = original()
+        if found is None and _asked_by_user(of_cudnn.__module__):
+            log.note("HPU410", "torch.backends.cudnn.version() is None: guard what compares it")
+        return found
+
+    put_back = in_place.exchange_code(of_cudnn, version)
 
     def undo() -> bool:
         if type(module) is not changed:
             return False
         module.__class__ = kind
-        return True
+        return put_back()
 
     return undo
