@@ -36,6 +36,9 @@ from ..values.tensors import becomes_torch, proven, used_as_torch
 _METHODS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
 #: Methods of tensors that give their storage.
 _STORAGES = ("storage", "untyped_storage", "typed_storage", "_typed_storage")
+#: What a method says of itself, and the modules whose functions ask for it.
+_OF_A_METHOD = ("__self__", "__func__", "__name__", "__qualname__", "__code__", "__defaults__")
+_ASKING = ("inspect", "pickle")
 _POSITIONAL = ("device", "non_blocking", "memory_format")
 
 
@@ -99,8 +102,16 @@ class CudaCall(Rule):
 
     def _kept(self, module: Module, node: ast.expr, shown: ast.expr, made: str, method: str) -> Found:  # fmt: skip
         """A method that is not called here: a function that moves takes its place."""
-        new, needed = through(module, node, made) if "." in made else (made, ())
         answer = ask(module, "torch.Tensor.cuda")
+        if _is_asked_about(module, node):
+            return self.finding(
+                shown,
+                f"`{module.source(shown)}` moves to CUDA, which does not exist on Gaudi; what takes its place is asked about the method itself: change it by hand",
+                safety="manual",
+                row=answer.row,
+                node=node,
+            )
+        new, needed = through(module, node, made) if "." in made else (made, ())
         first = method if method.endswith(".to") else f'"{method}"'
         text = f"{new}({first}, {quoted(module, 'hpu', node)})"
         return self.finding(
@@ -249,6 +260,21 @@ def _and_more(module: Module, call: ast.Call) -> str:
     by_place = zip(_POSITIONAL[1:], call.args[1:], strict=False)
     named = [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg != "device"]
     return "".join(f", {name}={module.source(value)}" for name, value in (*by_place, *named))
+
+
+def _is_asked_about(module: Module, node: ast.AST) -> bool:
+    """Is a function not only called, but asked for its name, its parameters or what it is bound to?"""
+    values = module.view(Values)
+    for edge in values.reach(node, values.uses):
+        above = edge.node
+        if edge.how == "read" and isinstance(above, ast.Attribute) and above.attr in _OF_A_METHOD:
+            return True
+        call = module.parent(above) if isinstance(above, ast.keyword) else above
+        if edge.how in ("passed", "given", "argument", "taken") and isinstance(call, ast.Call):
+            name = module.qualified(call.func) or ""
+            if name.partition(".")[0] in _ASKING:
+                return True
+    return False
 
 
 def _is_plain(call: ast.Call) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
@@ -23,6 +24,7 @@ _IMPORTERS = ("importlib.import_module", "builtins.__import__", "importlib.util.
 _RUNNERS = ("builtins.exec", "builtins.eval")
 _READERS = (*_ATTRIBUTES, *_IMPORTERS, *_RUNNERS)
 _PATCHERS = ("patch", "setattr", "delattr", "object")
+_IN_TEXT = "a string contains CUDA code, which is not rewritten; change it by hand"
 #: The code of what is replaced: ``mock.patch("torch.cuda.is_available")``.
 _TARGET = "HPU018"
 
@@ -41,7 +43,11 @@ class Indirect(Rule):
     HPU018 = Code("cuda-in-mock-target", fix=("unsafe", "manual"))
     HPU019 = Code("cuda-in-code-text")
     wants = Wants(
-        names=(_MODULE, *_READERS), calls=_PATCHERS, imports=(_MODULE,), required=("cuda",)
+        names=(_MODULE, *_READERS),
+        calls=_PATCHERS,
+        imports=(_MODULE,),
+        strings=("cuda",),
+        required=("cuda",),
     )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -64,6 +70,16 @@ class Indirect(Rule):
         """``mock.patch("torch.cuda.is_available")``."""
         if node.args and module.qualified(node.func) not in _READERS:
             yield from self._target(module, node.args[0])
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """``[sys.executable, "-c", "import torch; torch.ones(2).cuda()"]``: a program of its own."""
+        above = module.parent(node)
+        if isinstance(above, ast.Expr) or (
+            isinstance(above, ast.Call) and module.qualified(above.func) in _RUNNERS
+        ):
+            return
+        if isinstance(node.value, str) and _is_program(node.value):
+            yield self.finding(node, _IN_TEXT, code="HPU019")
 
     def on_import(self, module: Module, node: ast.alias, name: str) -> Yield:
         """``from torch.cuda.amp import *``."""
@@ -195,11 +211,7 @@ class Indirect(Rule):
     def _code(self, module: Module, call: ast.Call) -> Yield:
         text = module.constant(call.args[0])
         if isinstance(text, str) and ("cuda" in text or "nccl" in text):
-            yield self.finding(
-                call,
-                "a string contains CUDA code, which is not rewritten; change it by hand",
-                code="HPU019",
-            )
+            yield self.finding(call, _IN_TEXT, code="HPU019")
 
     def _target(self, module: Module, node: ast.expr) -> Yield:
         text = module.constant(node)
@@ -217,6 +229,22 @@ class Indirect(Rule):
             new = text[:at] + verdict.target + text[at + len(part) :]
             fix = Rewrite(f"patch {new}", "unsafe", (retext(module, node, new),))
         yield self.finding(node, _told(text[at:]), fix=fix, code=_TARGET)
+
+
+def _is_program(text: str) -> bool:
+    """Is a text Python that imports something and uses CUDA?"""
+    if "import " not in text:
+        return False
+    try:
+        found = list(ast.walk(ast.parse(textwrap.dedent(text))))
+    except (SyntaxError, ValueError):
+        return False
+    uses = any(
+        (isinstance(node, ast.Attribute) and node.attr == "cuda")
+        or (isinstance(node, ast.Constant) and str(node.value).partition(":")[0] == "cuda")
+        for node in found
+    )
+    return uses and any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in found)
 
 
 def _typed(module: Module, kept: ast.AST | None) -> str | None:
