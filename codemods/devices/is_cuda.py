@@ -10,7 +10,7 @@ from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.pycode.values import Values
 
 from ..analysis.kinds import defines_method
-from ..analysis.names import foreign
+from ..analysis.names import foreign, word
 from ..analysis.verdict import ask
 from ..edits import comparisons
 from ..edits.arguments import call_of, unwrapped
@@ -24,7 +24,21 @@ class IsCuda(Rule):
     """``x.is_cuda``."""
 
     HPU106 = Code("is-cuda-attribute", severity="error", fix=("safe", "manual"))
-    wants = Wants(attributes=("is_cuda",))
+    wants = Wants(attributes=("is_cuda",), calls=("getattr", "attrgetter"))
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``getattr(x, "is_cuda", False)``, ``attrgetter("is_cuda")``: read by its name."""
+        names = node.args[1:2] if word(node.func) == "getattr" else node.args
+        for name in names:
+            text = str(module.constant(name))
+            if text.rpartition(".")[2] == "is_cuda" and not defines_method(module, "is_cuda"):
+                yield self.finding(
+                    node,
+                    f"`{module.source(node)}` reads `is_cuda`, which is False for tensors on Gaudi; ask for `.device.type`, which is `hpu`",
+                    safety="manual",
+                    row=ask(module, "torch.Tensor.is_cuda").row,
+                )
+                return
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         if not isinstance(node.ctx, ast.Load):

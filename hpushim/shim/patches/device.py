@@ -44,6 +44,8 @@ def _other_forms(
         return original(cls, devices.INDEXED)
     if first == "cuda":
         index = args[1] if len(args) > 1 else kwargs.get("index")
+        if isinstance(index, int) and index < 0:
+            return original(cls, devices.DEVICE, index)  # torch's error
         if isinstance(index, int) and index > 0:
             devices.report_device(index)
         return original(cls, devices.DEVICE if index is None else devices.INDEXED)

@@ -71,7 +71,7 @@ def cuda(original: Callable[..., Any]) -> Callable[..., Any]:
         if len(args) > 1:
             kwargs["non_blocking"] = args[1]
         given = kwargs.pop("device", None)
-        _mapped(args[0] if args else given)
+        _only_cuda(args[0] if args else given)
         if kwargs.get("memory_format", here) is None:
             del kwargs["memory_format"]
         return move(self, here, **kwargs)
@@ -79,10 +79,21 @@ def cuda(original: Callable[..., Any]) -> Callable[..., Any]:
     return cuda
 
 
+def _only_cuda(device: Any) -> None:
+    """Raises what ``cuda`` raises for another device."""
+    import torch
+
+    placed = _mapped(device)
+    if placed is None or type(placed) is int:
+        return
+    if torch.device(placed).type != devices.DEVICE:
+        raise RuntimeError("Invalid device, must be cuda device")
+
+
 @patch("torch.nn:Module.cuda", level=EXACT)
 def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> Any:
     """``model.cuda(rank)``: moves every parameter and buffer."""
-    _mapped(device)
+    _only_cuda(device)
     return original(self)
 
 
