@@ -117,12 +117,15 @@ def repeat(
         script.write_text(_ASKED + program)
         printed, said = Path(folder, "printed"), Path(folder, "said")
         with printed.open("w") as out, said.open("w") as errors:
+            # Inherited: where Python does not answer yet, or no longer, being asked does not end the process.
+            before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
             process = subprocess.Popen(
                 [sys.executable, str(script), str(repetitions)],
                 env=variables,
                 stdout=out,
                 stderr=errors,
             )
+            signal.signal(signal.SIGUSR1, before)
             hung = _watch(process, said)
         finished, last = len(printed.read_text().split()), said.read_text()[-6000:]
         if process.returncode != 0 or finished != repetitions:
@@ -135,7 +138,8 @@ def repeat(
 
 def _watch(process: subprocess.Popen[bytes], said: Path) -> bool:
     """Wait for a process; one that stands still is ended, its stacks shown. Returns whether that was so."""
-    used, since, seen = -1.0, time.monotonic(), b""
+    seen: bytes | None = None
+    used, since = -1.0, time.monotonic()
     while True:
         try:
             process.wait(timeout=2)
@@ -143,7 +147,7 @@ def _watch(process: subprocess.Popen[bytes], said: Path) -> bool:
         except subprocess.TimeoutExpired:
             now = _processor_s(process.pid)
         if now > used + NO_WORK_S:
-            used, since, seen = now, time.monotonic(), b""
+            used, since, seen = now, time.monotonic(), None
         elif time.monotonic() - since > STANDSTILL_S:
             stacks = _stacks(process, said)
             if stacks == seen:

@@ -46,3 +46,18 @@ def test_a_process_that_stands_still_is_found(monkeypatch):
 def test_a_process_that_the_machine_makes_slow_goes_on(monkeypatch):
     monkeypatch.setattr(crowd, "STANDSTILL_S", 4.0)
     assert crowd.repeat(1, "lazy", plain_environment(), SLOW) == ""
+
+
+ENDING = """
+import faulthandler, os, signal, time
+faulthandler.unregister(signal.SIGUSR1)  # as at the end of the interpreter
+open(os.environ["HPUSHIM_LEDGER"], "w").close()
+print(0, flush=True)
+time.sleep(9)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_asked_while_it_ends_goes_on_ending(monkeypatch):
+    monkeypatch.setattr(crowd, "STANDSTILL_S", 4.0)
+    assert crowd.repeat(1, "lazy", plain_environment(), ENDING) == ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import pickle
 
-import torch
 from habana_frameworks.torch.utils.internal import is_lazy
+
+import torch
 
 
 def install():
