@@ -103,10 +103,10 @@ class CudaCall(Rule):
     def _kept(self, module: Module, node: ast.expr, shown: ast.expr, made: str, method: str) -> Found:  # fmt: skip
         """A method that is not called here: a function that moves takes its place."""
         answer = ask(module, "torch.Tensor.cuda")
-        if _is_asked_about(module, node):
+        if _is_described(module, node):
             return self.finding(
                 shown,
-                f"`{module.source(shown)}` moves to CUDA, which does not exist on Gaudi; what takes its place is asked about the method itself: change it by hand",
+                f"`{module.source(shown)}` moves to CUDA, which does not exist on Gaudi; the code reads what only that method has: change it by hand",
                 safety="manual",
                 row=answer.row,
                 node=node,
@@ -262,8 +262,8 @@ def _and_more(module: Module, call: ast.Call) -> str:
     return "".join(f", {name}={module.source(value)}" for name, value in (*by_place, *named))
 
 
-def _is_asked_about(module: Module, node: ast.AST) -> bool:
-    """Is a function not only called, but asked for its name, its parameters or what it is bound to?"""
+def _is_described(module: Module, node: ast.AST) -> bool:
+    """Is a function not only called, but its name, its parameters or its object read?"""
     values = module.view(Values)
     for edge in values.reach(node, values.uses):
         above = edge.node
