@@ -114,3 +114,22 @@ def test_what_earlier_runs_left_is_kept_where_it_is_books(tmp_path: Path, monkey
     finally:
         for descriptor in (folder, rank, *taken, *([busy] if busy else [])):
             os.close(descriptor)
+
+
+@pytest.mark.parametrize("name", ["l.json.rank2", "l.json.pid7", ""])
+@pytest.mark.parametrize("books", [True, False])
+def test_only_books_that_are_moved_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, books: bool) -> None:  # fmt: skip
+    monkeypatch.delenv("HPUSHIM_LOG", raising=False)
+    monkeypatch.setattr(ledger_file, "_taken", taken := [])  # type: ignore[var-annotated]
+    if name:
+        (tmp_path / name).write_text(BOOKS if books else ledger_file._NOT_YET)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        ledger_file._take(tmp_path / "l.json", "", folder)
+        told = "the ledger of an earlier run" in capsys.readouterr().err
+        assert told is bool(name and books)
+        kept = name.replace("l.json", "l.1.json") if told else "l.json"
+        assert {file.name for file in tmp_path.iterdir()} == {"l.json", kept}
+    finally:
+        for descriptor in (folder, *taken):
+            os.close(descriptor)

@@ -9,7 +9,8 @@ import pytest
 from value_forms import APART, FORMS
 
 from hpushim.pycode.answers import Answers
-from hpushim.pycode.places import At
+from hpushim.pycode.cells import CHANGED, PARTS
+from hpushim.pycode.places import At, Part
 from hpushim.pycode.source import Source
 from hpushim.pycode.values import TooManySteps, Values
 
@@ -82,6 +83,16 @@ def test_what_is_inside_of_a_value_goes_where_it_goes() -> None:
         if arrives_back(_inside(code, 0)) or arrives_on(_inside(code, 0))
     }
     assert mixed == set()
+
+
+@pytest.mark.parametrize("way", [(), (Part.ITEM,)])
+def test_what_a_method_makes_of_a_text_is_a_part_of_it(way: tuple[Part, ...]) -> None:
+    for name in (*CHANGED, *PARTS, "group", "other_zq"):
+        source, values = graph(f"x.{name}()")
+        (call,) = source.index.calls(name)
+        found = [(edge.how, getattr(edge.at.node, "id", "")) for edge in values.sources(At(call, way))]  # fmt: skip
+        part = name == "group" or (name in PARTS and bool(way)) or (name in CHANGED and not way)
+        assert (("part", "x") in found) is part, name
 
 
 # -- the cost ---------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from hpushim.errors import UnsupportedOnHpu
+from hpushim.errors import HpushimError, UnsupportedOnHpu
 from hpushim.shim import log, summary
+from hpushim.shim.mechanisms import in_place
 from hpushim.shim.patches import amp, memory
 from hpushim.shim.patches import random as of_random
 from hpushim.shim.patches import ray as of_ray
+from hpushim.shim.run import notebook
 
 INSIDE: dict[str, Any] = {"InUse": 7, "MaxInUse": 9, "NumAllocs": 5, "NumFrees": 3}
 
@@ -190,3 +192,31 @@ def test_the_process_that_leads_tells_what_the_others_left(tmp_path: Path, monke
     assert (tmp_path / "there").is_dir() is not tells
     mine = tmp_path / "there" / str(os.getpid())
     assert mine.is_file() is (folder == "there" and not leads)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("x = 1", "x = 1"), ("!ls -l", "C.shell('ls -l')"), ("!!ls", "C.shell('ls')"), ("  !ls", "  C.shell('ls')"), ("# !ls\n!ls", "# !ls\nC.shell('ls')"), ("%matplotlib inline", "pass"), ("%time f()", "f()"), ("%time", "pass"), ("%pip install x", "C.shell('pip install x')"),
+        ("%cd a b", "C.go('a b')"), ("%env A=b c", "C.set('A', 'b c')"), ("%set_env A b", "C.set('A', 'b')"), ("%env A", None), ("%run x.py", None), ("x = !ls", None), ("x, y = %pwd", None), ("x = y % z", "x = y % z"),
+        ("%%bash\nls\npwd", "C.shell('ls\\npwd', 'bash')"), ("\n# a\n%%sh\nls", "\n\nC.shell('ls', 'sh')"), ("%%writefile a b\nx", "C.write('a b', 'x')"), ("%%time\nf()\n!ls", "\nf()\nC.shell('ls')"), ("%%html\nx", None),
+        ("x = \'\'\'\n!ls\'\'\'", "x = \'\'\'\n!ls\'\'\'"), ('x = """\n!ls\n"""\n!pwd', 'x = """\n!ls\n"""\nC.shell(\'pwd\')'), ("x = 1 \\\n%y", "x = 1 \\\n%y"), ("\'\'\'a\'\'\'\n!ls", "\'\'\'a\'\'\'\nC.shell('ls')"), ("x = \'\'\'\ny = !ls\'\'\'", "x = \'\'\'\ny = !ls\'\'\'"),
+    ],
+)  # fmt: skip
+def test_a_cell_without_the_syntax_of_notebooks(text: str, plain: str | None) -> None:
+    if plain is None:
+        with pytest.raises(HpushimError, match=r"^n.ipynb, cell 3, line 1: `.*` is IPython's"):
+            notebook._plain(text, "n.ipynb, cell 3")
+    else:
+        assert notebook._plain(text, "n").replace(notebook._FUNCTION, "C") == plain
+
+
+def test_what_stands_for_a_function_is_called_as_it_is() -> None:
+    def original() -> None:
+        """What it does."""
+
+    made = in_place._as_function(lambda: None, original)
+    names = ("__name__", "__qualname__", "__doc__", "__module__")
+    assert [getattr(made, name) for name in names] == [getattr(original, name) for name in names]
+    assert made.__wrapped__ is original
+    assert in_place._as_function(lambda: None, types.SimpleNamespace()).__name__ == "<lambda>"
