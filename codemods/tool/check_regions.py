@@ -214,14 +214,14 @@ class _Review:
         return min(found, key=_place, default=None)
 
     def _for_cuda_devices(self) -> ast.AST | None:
-        """The first place that stays and has inputs moved by DataParallel, or by what that is made of."""
-        found = [
-            item.node
-            for item in self._by_hand
-            if item.node is not None
-            and item.finding.code == SPREADS
-            and item.finding.severity == "error"
-        ]
+        """The first place that stays and has inputs moved by DataParallel, or by what that is made of; a check around one stays instead of the file."""
+        found = []
+        for item in self._by_hand:
+            if item.node is not None and item.finding.code == SPREADS and item.finding.severity == "error":  # fmt: skip
+                checks = [check for check, stops in self._regions.owners(item.node) if not stops]
+                for check in checks:
+                    self._stuck.setdefault(check, []).append(item.node)
+                found += [] if checks else [item.node]
         return min(found, key=_place, default=None)
 
     def _nvidia(self, check: Check) -> ast.AST | None:

@@ -1301,6 +1301,14 @@ def test_a_file_that_spreads_over_devices_itself_stays(made: str, beside: str) -
     assert written(text).text == text
 
 
+@pytest.mark.parametrize("made", ["nn.parallel.data_parallel(m, x, range(n))", "torch.nn.parallel.replicate(m, [0, 1])"])  # fmt: skip
+@pytest.mark.parametrize("asked", ["x.is_cuda and n > 1", "x.is_cuda", "torch.cuda.is_available() and n > 1"])  # fmt: skip
+def test_a_check_before_what_spreads_over_devices_stays(asked: str, made: str) -> None:
+    text = f"{HEAD}def f(m, x, n):\n    if {asked}:\n        return {made}\n    return m(x)\n\n\ndef g(x):\n    return x.cuda()\n"
+    after = written(text).text
+    assert f"    if {asked}:\n" in after and ".cuda()" not in after
+
+
 @pytest.mark.parametrize("name", ["ipc_collect", "reset_peak_memory_stats", "cudart"])
 @pytest.mark.parametrize("around", ["{0}", "for x in xs:\n    {0}", "if many:\n    {0}", "try:\n    {0}\nfinally:\n    pass"])  # fmt: skip
 def test_what_fails_without_cuda_is_called_where_cuda_is(around: str, name: str) -> None:
