@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -108,8 +107,9 @@ def exchange_code(
     saved = function.__code__
     namespace = function.__globals__
     key = f"__hpushim_{next(_serial)}__"
-    namespace[key] = replacement if wider else _without_defaults(function, replacement)
-    code = _trampoline(_ANYTHING if wider else saved, function, key)
+    defaults = {} if wider else _by_name(function)
+    namespace[key] = _without(defaults, replacement) if defaults else replacement
+    code = _trampoline(_ANYTHING if wider else saved, saved, defaults, key)
     function.__code__ = code
     _clear_cache(cache)
 
@@ -261,11 +261,8 @@ def _by_name(function: types.FunctionType) -> dict[str, Any]:
     return {**dict(plain), **(function.__kwdefaults__ or {})}
 
 
-def _without_defaults(function: types.FunctionType, replacement: Callable[..., Any]) -> Any:
+def _without(defaults: dict[str, Any], replacement: Callable[..., Any]) -> Any:
     """``replacement``, called as if nobody had filled in the defaults."""
-    defaults = _by_name(function)
-    if not defaults:
-        return replacement
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = {k: v for k, v in kwargs.items() if k not in defaults or v is not defaults[k]}
@@ -320,14 +317,15 @@ def _anything(*args: Any, **kwargs: Any) -> None: ...
 _ANYTHING = _anything.__code__
 
 
-def _trampoline(taking: types.CodeType, function: types.FunctionType, key: str) -> types.CodeType:
-    original = function.__code__
+def _trampoline(
+    taking: types.CodeType, original: types.CodeType, defaults: dict[str, Any], key: str
+) -> types.CodeType:
     code = _template(
         original.co_freevars,
         taking.co_argcount,
         taking.co_posonlyargcount,
         taking.co_kwonlyargcount,
-        sum(name in _by_name(function) for name in taking.co_varnames[: taking.co_argcount]),
+        sum(name in defaults for name in taking.co_varnames[: taking.co_argcount]),
         taking.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
     )
     # A code's own variables begin with its parameters.
@@ -338,10 +336,11 @@ def _trampoline(taking: types.CodeType, function: types.FunctionType, key: str) 
             return tuple(map(respelled, value))
         return spelled.get(value, value) if isinstance(value, str) else value
 
-    if sys.version_info >= (3, 11):
-        code = code.replace(co_qualname=original.co_qualname)
+    qualified = getattr(original, "co_qualname", None)  # from Python 3.11 on
+    more = {"co_qualname": qualified} if qualified else {}
     # File and line of the original: torch.compile decides by file which functions are torch's own.
     return code.replace(
+        **more,
         co_names=tuple(key if name == _HOLE else name for name in code.co_names),
         co_consts=respelled(code.co_consts),
         co_varnames=respelled(code.co_varnames),
