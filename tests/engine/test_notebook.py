@@ -290,3 +290,9 @@ def test_most_notebooks_are_read_at_once() -> None:
     text = _AROUND[0].format(_CELLS[0].format(_WRITTEN[0]), _CELLS[3].format(_WRITTEN[1]))
     cells = notebooks._plain(text.encode())
     assert cells is not None and [cell.number for cell in cells] == [1, 2]
+
+
+@pytest.mark.parametrize("line", ["x = 1", "x = (", "x = yelse:a()"])
+def test_a_cell_that_was_no_python_does_not_hold_back_its_commands(line: str) -> None:
+    before = notebooks.Notebook(notebook(code([f"{line}\n", "!a"])))
+    assert notebooks.unproven(before, notebook(code([f"{line}\n", "!b"]))) is None

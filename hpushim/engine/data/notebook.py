@@ -219,6 +219,7 @@ def unproven(before: Notebook, after: str) -> str | None:
         return f"the notebook had {len(old)} code cells and has {len(new)}"
     for was, now in zip(old, new, strict=True):
         if was.text != now.text:
+            was.check()
             now.check()
             if now.error is not None and was.error is None:
                 return f"code cell {now.number} is no longer valid Python ({now.error})"
