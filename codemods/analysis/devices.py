@@ -36,6 +36,13 @@ class Devices(Circular):
         kept = () if agnostic(self._module) else self.several
         return (site for site in self.sites if site.role in roles and site not in kept)
 
+    def counterpart(self, site: Site) -> str:
+        """The device that is written for this one, as messages quote it."""
+        if site.text.new:
+            return f"`{site.text.new}`" if "\n" not in site.text.new else "`hpu` there"
+        keeps = site.text.index == "0" or (bool(site.text.index) and self.keeps_index)
+        return '`"hpu:0"`' if keeps else '`"hpu"`'
+
     @cached_property
     def several(self) -> list[Site]:
         """Several devices of one process: they are not rewritten, or nobody would find them again.

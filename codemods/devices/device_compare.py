@@ -65,7 +65,7 @@ class DeviceCompare(Rule):
         for site in devices.of_role(Role.COMPARE):
             yield self.finding(
                 site.node,
-                f"on Gaudi no device has the type `{module.source(site.node)}`; compare with `hpu`",
+                f"on Gaudi no device has the type `{module.source(site.node)}`; compare with {devices.counterpart(site)}",
                 fix=Rewrite("compare with hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,

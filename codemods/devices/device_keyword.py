@@ -90,7 +90,7 @@ class DeviceKeyword(Rule):
         for site in devices.of_role(Role.ARGUMENT):
             yield self.finding(
                 site.node,
-                f"`{module.source(site.node)}` does not exist on Gaudi; use `hpu`",
+                f"`{module.source(site.node)}` does not exist on Gaudi; use {devices.counterpart(site)}",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,

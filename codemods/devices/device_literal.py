@@ -53,10 +53,6 @@ class DeviceLiteral(Rule):
             yield from self._numbered(module, devices)
 
     def _written(self, module: Module, devices: Devices, site: Site) -> Found:
-        keeps = site.text.index == "0" or (bool(site.text.index) and devices.keeps_index)
-        word = '`"hpu:0"`' if keeps else '`"hpu"`'
-        if site.text.new:
-            word = f"`{site.text.new}`" if "\n" not in site.text.new else "`hpu` there"
         note = (
             ""
             if site.text.index in ("", "0") or site.text.new
@@ -64,7 +60,7 @@ class DeviceLiteral(Rule):
         )
         return self.finding(
             site.node,
-            f"`{module.source(site.node)}` does not exist on Gaudi; use {word}{note}",
+            f"`{module.source(site.node)}` does not exist on Gaudi; use {devices.counterpart(site)}{note}",
             fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
             row="cuda",
             code="HPU013" if site.role is Role.OPTION else None,

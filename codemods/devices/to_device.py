@@ -72,7 +72,7 @@ class ToDevice(Rule):
             yield self.finding(
                 site.node,
                 f"`.to({module.source(site.node)})` names a device that does not exist on Gaudi; use "
-                "`hpu`",
+                f"{devices.counterpart(site)}",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,

@@ -227,8 +227,10 @@ def _sizes(module: Module, part: ast.expr) -> Iterator[ast.expr]:
 
 
 def _shown(module: Module, node: ast.AST) -> str:
+    """A node on one line; of an element that spans several lines, the index is kept."""
     lines = module.source(node).splitlines()
-    return lines[0] if len(lines) == 1 else f"{lines[0]} …"
+    index = f"[{' '.join(module.source(node.slice).split())}]" if isinstance(node, ast.Subscript) else ""  # fmt: skip
+    return lines[0] if len(lines) == 1 else f"{lines[0]} …{index}"
 
 
 def _is_computed(module: Module, node: ast.expr) -> bool:

@@ -93,7 +93,7 @@ class InferenceLoop(Rule):
         answer = ask(module, _COUNTED)
         return self.finding(
             index,
-            f"`{module.source(index).splitlines()[0]}` depends on a number that the loop counts. {sentence(answer.note)}",
+            f"`{module.source(index).splitlines()[0]}` depends on a number that changes in each iteration. {sentence(answer.note)}",
             row=answer.row,
             code="HPU528",
         )

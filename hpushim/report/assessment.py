@@ -68,8 +68,8 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def inferred(self) -> bool:
-        """Is what Gaudi does here concluded, not stated by the source?"""
-        return self.basis.confidence == "inferred"
+        """Is what Gaudi does here concluded, not stated by the source? What is unknown is not."""
+        return self.basis.confidence == "inferred" and not self.unknown
 
     @property
     def unknown(self) -> bool:

@@ -107,11 +107,13 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield from _by_hand(assessment)
     yield from _counts(assessment)
     unsure = {
-        "unknown (hpushim does not know what the code or Gaudi does)": summary.unknown,
-        "inferred (concluded from a source that does not say it itself)": summary.inferred,
+        "(unknown): hpushim does not know what the code or Gaudi does": summary.unknown,
+        "(inferred): concluded from a source that does not say it itself": summary.inferred,
     }
-    if facts := [f"{count(number, 'finding')} {how}" for how, number in unsure.items() if number]:
-        yield [(f"Facts:    {', '.join(facts)}", "")]
+    if facts := [
+        f"{count(number, 'finding')} marked {how}" for how, number in unsure.items() if number
+    ]:
+        yield [(f"Facts:    {'; '.join(facts)}", "")]
     yield from _steps(assessment)
     yield from _verdict(assessment)
 

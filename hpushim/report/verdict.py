@@ -27,7 +27,7 @@ Verdict = Literal[
 ]
 #: Where work is that a run by the defaults does not come to, and work in files such as tests and tools.
 CHOSEN = "needed only with options, models or scripts other than the defaults"
-ASIDE = "in what no training program imports or calls"
+ASIDE = "outside what a training program imports or calls"
 #: A project is one of kernels when one line in so many is in a CUDA source or in a Python file that holds or builds kernels.
 _ONE_IN = 5
 

@@ -60,7 +60,7 @@ def needed(made: Assessment, trouble: Trouble) -> str:
 
 def doubt(item: Item) -> str:
     """How sure the fact behind it is, where it is not stated by a source."""
-    if item.basis.status == "unknown" or item.finding.severity == "unknown":
+    if item.unknown:
         return "unknown"
     return "inferred" if item.inferred else ""
 
@@ -77,14 +77,14 @@ def tags(item: Item) -> str:
 _MARKS = {
     "[migrate]": "`hpushim migrate` rewrites it",
     "[migrate --unsafe]": "rewritten with --unsafe only, since the rewrite may be wrong",
-    "[by hand": 'a person has to look at it; minutes or hours: an estimate for one place (the list "By hand" estimates all places that one decision settles)',
+    "[by hand": 'a person has to look at it; minutes or hours: an estimate for one place (the list "By hand" has one estimate for all places that need the same change)',
     "(inferred)": "concluded from a source that does not say it itself",
-    "(unknown)": "no source says it",
+    "(unknown)": "hpushim does not know what the code or Gaudi does",
 }
 #: Terms of Gaudi that messages use, and what they mean.
 _TERMS = {
     r"(?:lazy|eager) mode": "eager mode (PT_HPU_LAZY_MODE=0): Gaudi runs each operation as it comes; lazy mode (PT_HPU_LAZY_MODE=1): it collects operations and runs them at the next `mark_step()`",
-    r"\bgraph\b": "graph: operations that Gaudi compiles and runs as one; for each new shape of a tensor it compiles another graph, which takes time",
+    r"\bgraph\b": "graph: operations that Gaudi compiles and runs as one (in eager mode, a single operation); for each new shape of a tensor it compiles another graph, which takes time",
     r"\bhccl\b": "hccl: Gaudi's backend of torch.distributed, in the place of NCCL",
 }
 

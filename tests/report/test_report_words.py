@@ -225,7 +225,7 @@ def test_where_a_piece_of_work_is(aside: bool, function: str, places: tuple[str,
     _, what, where = words.work(msgspec.structs.replace(work, places=places, function=function, aside=aside))  # fmt: skip
     rest = {1: "", 2: " and 1 more place", 3: " and 2 more places"}[len(places)]
     files = " (2 files)" if "b.py:2" in places else ""
-    assert where == f"a.py:1{' in f' if function else ''}{rest}{files}{' (in what no training program imports or calls)' if aside else ''}"  # fmt: skip
+    assert where == f"a.py:1{' in f' if function else ''}{rest}{files}{' (outside what a training program imports or calls)' if aside else ''}"  # fmt: skip
     assert what == "HPU515 m"
     found = msgspec.structs.replace(work, required=False, chosen=True)
     assert [words.when(one) for one in (found, msgspec.structs.replace(found, chosen=False), msgspec.structs.replace(found, required=True))] == ["needed only with options, models or scripts other than the defaults", "not needed to start training", "before it trains on Gaudi"]  # fmt: skip

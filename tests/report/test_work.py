@@ -532,7 +532,7 @@ def test_what_does_not_work_is_not_said_to_run_slower(
 
 
 @pytest.mark.parametrize(("more", "around", "later"), [
-    ({}, (), ""), ({"unchosen": True}, (), ", needed only with options, models or scripts other than the defaults"), ({}, ("loss.py",), ", in what no training program imports or calls"),
+    ({}, (), ""), ({"unchosen": True}, (), ", needed only with options, models or scripts other than the defaults"), ({}, ("loss.py",), ", outside what a training program imports or calls"),
 ])  # fmt: skip
 def test_the_heading_of_what_stops_says_what_the_list_by_hand_says(
     more: dict[str, object], around: tuple[str, ...], later: str

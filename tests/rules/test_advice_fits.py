@@ -106,3 +106,23 @@ def test_a_name_that_stays_only_gets_an_argument(form: str, told: str) -> None:
 def test_a_version_that_is_too_old_is_no_package_to_remove(package: str) -> None:
     ((message, _),) = said(f"{package}\n", "HPU815", "requirements", "requirements.txt")
     assert "2.5.5" in message and "take it out" not in message and "can stay" not in message
+
+
+@pytest.mark.parametrize("form", ["torch.zeros(3, device={})", "x.to({})", "torch.device({})", "x if torch.device(x.device) == torch.device({}) else 0", "x if str(x.device) == {} else 0", "x if x.device.type == {} else 0"])  # fmt: skip
+@pytest.mark.parametrize(("old", "new"), [("'cuda'", "hpu"), ('"cuda:0"', "hpu:0")])
+def test_a_message_names_the_device_that_is_written(form: str, old: str, new: str) -> None:
+    if "type" in form and ":" in new:
+        return  # a type has no index
+    text = f"import torch\n\n\ndef f(x):\n    y = {form.format(old)}\n    return y\n"
+    done = settle(text, "python", "ops.py", Context(Target(), load()))
+    (message,) = [each.message for each in done.findings if "use `" in each.message or "with `" in each.message]  # fmt: skip
+    assert f'`"{new}"`' in message
+    assert form.format(f"{old[0]}{new}{old[0]}") in done.text
+
+
+@pytest.mark.parametrize("index", ["[keep]", "[:, keep]", "[\n        keep\n    ]"])
+@pytest.mark.parametrize("start", ["(torch.abs(x) /\n        2)", "torch.abs(\n        x\n    )"])
+def test_an_element_on_several_lines_shows_its_mask(start: str, index: str) -> None:
+    text = f"import torch\nd = torch.device('cuda')\n\n\ndef f(x):\n    x = x.to(d)\n    keep = x > 0\n    y = {start}{index}\n    return y\n"
+    messages = [message for message, _ in said(text, "HPU515")]
+    assert messages and all("keep" in message.split("`")[1] and "\n" not in message for message in messages)  # fmt: skip
