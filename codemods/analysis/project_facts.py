@@ -323,8 +323,10 @@ SETS_TYPE = ProjectFact("files that set CUDA's default tensor type", _sets_type,
 _KERNEL = lazily(
     rb"@(?:triton|numba\.cuda|cuda)\.jit\b|\btorch\.ops\.(?!aten\b|prim|torchvision\b|_?c10d|_C\b|higher_order\b|load_library|hpu\b)\w+\.\w+"
 )
+#: The rest of a line, with the whole of a text that goes on in others: where such a text stands is no matter of blocks.
+_REST = rb"""(?:[^\n#"']+|#[^\n]*|"{3}(?:[^"\\]+|\\[\s\S]|"(?!""))*(?:"{3})?|'{3}(?:[^'\\]+|\\[\s\S]|'(?!''))*(?:'{3})?|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)*"""
 #: A definition at the left margin with its decorators, up to the next line there.
-BLOCK = lazily(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#][^\n]*|(?=\n)))*)")  # fmt: skip
+BLOCK = lazily(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#]%s|(?=\n)))*)" % _REST)  # fmt: skip
 _NAME = lazily(rb"\w+")
 #: What works on Gaudi in part, or without its kernels, is none.
 _NVIDIA_ONLY = [
