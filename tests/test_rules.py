@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from crossed import EVERY
 
+from hpushim.codemods.analysis.launches import PASSES_RANK
 from hpushim.codemods.analysis.project_facts import DEVICE_PARAMETERS, EXTENSIONS
-from hpushim.codemods.distributed.rank_option import PASSED
 from hpushim.codemods.edits import neutral
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.base.kind import Kind
@@ -84,7 +84,7 @@ def _context(block: Block) -> Context:
     asked = re.fullmatch(r"([\w-]+)(\W.*)", block.options.get("asks", ""))
     declared = frozenset(filter(None, [block.options.get("declares")]))
     pins = ((asked[1], asked[2]),) if asked else ()
-    facts = {"builds": EXTENSIONS, "takes": DEVICE_PARAMETERS, "passes": PASSED}
+    facts = {"builds": EXTENSIONS, "takes": DEVICE_PARAMETERS, "passes": PASSES_RANK}
     collected = tuple(
         (fact.name, frozenset({block.options[option]}))
         for option, fact in facts.items()

@@ -175,3 +175,25 @@ def _joined(spans: list[Span]) -> list[Span]:
 def lists_devices(word: Word) -> bool:
     """``0,1,2``, ``$1``, ``${X:-0,1}``, ``$((i % 8))``: devices are listed, none is not."""
     return re.fullmatch(r"\d+(,\d+)*", word.text) is not None or not word.constant
+
+
+# -- the rank as an option ------------------------------------------------------------------------
+
+_GOES_ON = lazily(rb"\\\r?\n")
+_LAUNCHER = lazily(rb"-m[ \t]+torch\.distributed\.launch[ \t]([^\n`]*)")
+#: With this the launcher gives the rank in the environment alone.
+_IN_ENVIRONMENT = lazily(rb"--use[_-]env\b")
+
+
+def _passes_rank(data: bytes) -> Iterable[bytes]:
+    if b"torch.distributed.launch" in data:
+        for found in _LAUNCHER.finditer(_GOES_ON.sub(b" ", data)):
+            if not _IN_ENVIRONMENT.search(found[1]):
+                yield b"launched"
+
+
+PASSES_RANK = ProjectFact(
+    "launches that pass the rank as an option",
+    _passes_rank,
+    ("markdown", "shell", "makefile", "yaml", "dockerfile"),
+)

@@ -38,7 +38,13 @@ HOWS = {
 def test_where_a_checkpoint_is_read_to(run, device: str, first: str, lazy: int) -> None:
     hows = ", ".join(HOWS).format(device=device)
     code = KEPT.format(first=first, device=device, hows=hows)
-    done = run(code, HPUSHIM="emulate", PT_HPU_LAZY_MODE=str(lazy), HPUSHIM_LOG="sites")
+    done = run(
+        code,
+        HPUSHIM="emulate",
+        PT_HPU_LAZY_MODE=str(lazy),
+        HPUSHIM_LOG="sites",
+        HPUSHIM_POLICY="faithful",
+    )
     assert done.stdout.split() == [places[lazy] for places in HOWS.values()]
     assert ("HPU613" in done.stderr) is (device == "cuda" and lazy == 1)
 
@@ -51,4 +57,6 @@ def test_a_function_that_reads_the_place_as_text(run) -> None:
     buffer.seek(0)
     print(torch.load(buffer, map_location=lambda held, place: held.cuda() if place.startswith("c") else held).device.type)
     """
-    assert run(code, HPUSHIM="emulate", PT_HPU_LAZY_MODE="1").stdout.split() == ["hpu"]
+    for policy in ("observe", "faithful"):
+        done = run(code, HPUSHIM="emulate", PT_HPU_LAZY_MODE="1", HPUSHIM_POLICY=policy)
+        assert done.stdout.split() == ["hpu"]

@@ -95,6 +95,8 @@ def expected(row: Any, mode: str, policy: str) -> tuple[str, ...]:
         return ("silent",) if policy == "observe" else ("silent", "refused")
     if "says" in probe:
         return "refused", "error", "torch's own", *(("told",) if policy == "observe" else ())
+    if native and "ignored" in probe:
+        return ("told",)
     if "goes_on" in probe:
         return ("refused",) if native and policy == "strict" else ("told",)
     if native and policy != "observe":

@@ -1,4 +1,7 @@
-"""``torch.load`` as the vendor's lazy mode has it: everything is read to the CPU, then moved where map_location says."""
+"""``torch.load`` as the vendor's lazy mode has it: everything is read to the CPU, then moved where map_location says.
+
+Under the default policy torch's own stays: a program that asks in its own way where tensors lie goes on as on CUDA.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ import pickle
 
 from habana_frameworks.torch.utils.internal import is_lazy
 
+from hpushim.emulator import profiles
+
 import torch
 
 
 def install():
-    """Put it in torch's place in lazy mode; nothing in eager mode."""
-    if not is_lazy():
+    """Put it in torch's place in lazy mode, under the policies that refuse; nothing else."""
+    if not is_lazy() or profiles.current().policy == "observe":
         return
     read = torch.load
 
