@@ -31,7 +31,7 @@ def core(module: Module) -> tuple[str, Import]:
             "    from types import SimpleNamespace\n\n"
             f"    {name} = SimpleNamespace(mark_step=lambda: None)"
         )
-    return name, Import(CORE, CORE_ALIAS, code)
+    return name, Import(CORE, CORE_ALIAS, code, brings="torch.hpu")
 
 
 def taken_from(module: Module, home: str, name: str) -> Change:

@@ -36,7 +36,7 @@ class HabanaCore(Rule):
         torch = [s for s in imports if module.scope(s) is top]
         if (
             not imports
-            or not (is_entry(module) or _is_collected(module))
+            or not (is_entry(module) or _is_collected(module) or _imports_from_cuda(module))
             or module.holds("habana_frameworks")
         ):
             return
@@ -45,8 +45,8 @@ class HabanaCore(Rule):
         if _builds(module):
             return
         if (
-            _on_cuda(module)
-            and (is_entry(module) or _uses_devices(module))
+            (_on_cuda(module) or _imports_from_cuda(module))
+            and (is_entry(module) or _uses_devices(module) or _imports_from_cuda(module))
             and not loads_itself(module)
         ):
             name, at_top = core(module)
@@ -77,6 +77,17 @@ def _uses_devices(module: Module) -> bool:
     used = [*module.index.attributes("cuda"), *(s.node for s in sites if s.node not in compared)]
     tests = {above for node in compared for child, above in module.upwards(node) if isinstance(above, ast.If) and child is above.test}  # fmt: skip
     return any(tests.isdisjoint(module.ancestors(node)) for node in used)
+
+
+def _imports_from_cuda(module: Module) -> bool:
+    """Does the file import ``torch.cuda`` or names of it where it begins? Those of ``torch.hpu`` are there after the bridge alone."""
+    return any(
+        alias.name != "amp"
+        for statement in module.tree.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+        if statement.module == "torch.cuda" or (statement.module, alias.name) == ("torch", "cuda")
+    )
 
 
 def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:

@@ -86,13 +86,14 @@ class Import(msgspec.Struct, frozen=True):
     """The file imports ``module``, as ``alias`` where one is given; nothing is done where it does already.
 
     ``code`` is written instead of the plain statement. ``there`` says that it does import it where that is needed, so that
-    nothing is added: the import only has to stay.
+    nothing is added: the import only has to stay. What is imported from ``brings`` is only there after it.
     """
 
     module: str
     alias: str = ""
     code: str = ""
     there: bool = False
+    brings: str = ""
 
 
 class Define(msgspec.Struct, frozen=True):

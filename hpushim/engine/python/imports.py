@@ -137,7 +137,11 @@ class _Plan:
             found += self._rewritten(plan)
         # What defines a value may ask the modules that are imported.
         added = sorted(self._added, key=lambda key: key.startswith(_DEFINED))
-        return [*found, *(self._added[key] for key in added)]
+        early = [
+            key for key in added if not self._added[key].after and not key.startswith(_DEFINED)
+        ]
+        late = [key for key in added if key not in early]
+        return [*(self._added[key] for key in early), *found, *(self._added[key] for key in late)]
 
     # -- what the changes ask of names ------------------------------------------------------
 
@@ -275,7 +279,21 @@ class _Plan:
             return
         local = local_name(module, change.module, change.alias)
         line = f"import {change.module} as {local}" if change.alias else f"import {change.module}"
-        self._added[change.module] = self._behind_imports(change.code or line)
+        code = change.code or line
+        first = self._first_from(change.brings) if change.brings else None
+        behind = self._behind_imports(code)
+        early = first is not None and not _stands_before(behind, first, module)
+        self._added[change.module] = Insert(first, code, after=False) if early and first else behind
+
+    def _first_from(self, package: str) -> ast.stmt | None:
+        """The first statement of the file that will import ``package``, or something from it."""
+        module = self._module
+        found = {
+            node: None
+            for node, plan in self._statements.items()
+            if any(f"{target}.".startswith(f"{package}.") for target in plan.targets.values())
+        }
+        return next((s for s in module.tree.body if any(each in found for each in walk(s))), None)
 
     def _define(self, change: Define) -> None:
         key = f"{_DEFINED}{change.name}"

@@ -10,9 +10,8 @@ import pickle
 
 from habana_frameworks.torch.utils.internal import is_lazy
 
-from hpushim.emulator import profiles
-
 import torch
+from hpushim.emulator import profiles
 
 
 def install():
