@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hpushim.engine.python.changes import Change, Define, Import, Insert, Replace, Rewrite
 from hpushim.engine.rules.rule import Claim, Code, Found, Module, Rule, Strength, Wants, Yield
 
+from ..analysis.device_texts import device_texts
 from ..analysis.project_facts import (  # fmt: skip
     CLASSES,
     CUDA_HERE,
@@ -95,7 +96,9 @@ class DualConstant(Rule):
         if module.project.home(module.path) == "" and not module.bindings_of(common):
             uses = module.index.names(common)
             where = uses[0] if uses else module.imports[0]
-            yield self._defined(module, common, where, _first_user(module, uses))
+            # What this pass rewrites will call it.
+            asks = [text.node for text in device_texts(module)] + module.index.attributes("cuda")
+            yield self._defined(module, common, where, _first_user(module, [*uses, *asks]))
             return
         for name in FUNCTIONS:
             home = module.project.home(module.path) if name == common else None
@@ -248,9 +251,9 @@ def _sides_of_cuda(module: Module) -> Iterator[Claim]:
             yield Claim(choice.orelse)
 
 
-def _first_user(module: Module, uses: list[ast.Name]) -> ast.stmt | None:
+def _first_user(module: Module, uses: Sequence[ast.expr]) -> ast.stmt | None:
     """The first statement at the top level that needs the constant when the file is loaded."""
-    for use in sorted(uses, key=lambda name: (name.lineno, name.col_offset)):
+    for use in sorted(uses, key=lambda node: (node.lineno, node.col_offset)):
         if not _waits(module, use):
             return next(s for s in module.ancestors(use) if s in module.tree.body)
     return None

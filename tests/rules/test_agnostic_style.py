@@ -1016,6 +1016,27 @@ def test_one_idiom_in_one_project(tmp_path: Path, form: str, needs: int, imports
     assert "def default_device" not in after
 
 
+#: What needs the device when the file is loaded that gives it to others; and what comes first there.
+LOADED = ('device = torch.device("cuda" if torch.cuda.is_available() else "cpu")', 'device = "cuda" if torch.cuda.is_available() else "cpu"', "ones = torch.ones(2).cuda()", 'if torch.cuda.is_available():\n    ones = torch.ones(2, device="cuda")', 'mean = (torch.ones(2, device="cuda"), 1)', 'class Places:\n    first = torch.ones(1, device="cuda")', 'def at(x, place=torch.device("cuda" if torch.cuda.is_available() else "cpu")):\n    return x.to(place)')  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "above", ["", "many = 3\n\n\ndef once(x):\n    return x\n\n\n", '"""A text."""\n']
+)
+@pytest.mark.parametrize("loaded", LOADED)
+def test_a_function_for_others_is_there_before_its_own_file_calls_it(tmp_path: Path, loaded: str, above: str) -> None:  # fmt: skip
+    need = "def f(x):\n    return x.cuda()\n\n\ndef g(x):\n    return x.cuda()\n"
+    helper = f"{above}import torch\n\n{loaded}\n\n\ndef seed(n):\n    torch.manual_seed(n)\n"
+    files = {f"need{n}.py": f"import torch\nimport utils\n\n\n{need}" for n in range(2)}
+    for path, text in {**files, "utils.py": helper}.items():
+        (tmp_path / path).write_text(text)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = (tmp_path / "utils.py").read_text()
+    with contextlib.suppress(RuntimeError, AssertionError):  # there is no accelerator here
+        exec(after, {"__name__": "utils"})
+    assert "_device()" in after
+
+
 #: What reads the number in the text of a device, and what does not.
 READS = {
     "if str(gpu) not in device:\n    raise ValueError": True,
