@@ -28,7 +28,7 @@ class HabanaCore(Rule):
     """A program that puts work on CUDA, and does not import ``habana_frameworks.torch.core``."""
 
     HPU520 = Code("bridge-not-imported", severity="note", fix="safe")
-    wants = Wants(words=("cuda", "nccl"))
+    wants = Wants(words=("cuda", "nccl", "hpu"))
 
     def on_module(self, module: Module) -> Yield:
         top = module.global_scope
@@ -36,7 +36,7 @@ class HabanaCore(Rule):
         torch = [s for s in imports if module.scope(s) is top]
         if (
             not imports
-            or not (is_entry(module) or _is_collected(module) or _imports_from_cuda(module))
+            or not (is_entry(module) or _is_collected(module) or _imports_from_hpu(module))
             or module.holds("habana_frameworks")
         ):
             return
@@ -45,8 +45,8 @@ class HabanaCore(Rule):
         if _builds(module):
             return
         if (
-            (_on_cuda(module) or _imports_from_cuda(module))
-            and (is_entry(module) or _uses_devices(module) or _imports_from_cuda(module))
+            (_on_cuda(module) or _imports_from_hpu(module))
+            and (is_entry(module) or _uses_devices(module) or _imports_from_hpu(module))
             and not loads_itself(module)
         ):
             name, at_top = core(module)
@@ -79,14 +79,13 @@ def _uses_devices(module: Module) -> bool:
     return any(tests.isdisjoint(module.ancestors(node)) for node in used)
 
 
-def _imports_from_cuda(module: Module) -> bool:
-    """Does the file import ``torch.cuda`` or names of it where it begins? Those of ``torch.hpu`` are there after the bridge alone."""
+def _imports_from_hpu(module: Module) -> bool:
+    """Does the file import ``torch.hpu`` or names of it where it begins? They are there after the bridge alone."""
     return any(
-        alias.name != "amp"
+        f"{statement.module}.{alias.name}.".startswith("torch.hpu.")
         for statement in module.tree.body
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
-        if statement.module == "torch.cuda" or (statement.module, alias.name) == ("torch", "cuda")
     )
 
 

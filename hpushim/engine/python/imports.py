@@ -286,14 +286,16 @@ class _Plan:
         self._added[change.module] = Insert(first, code, after=False) if early and first else behind
 
     def _first_from(self, package: str) -> ast.stmt | None:
-        """The first statement of the file that will import ``package``, or something from it."""
-        module = self._module
-        found = {
-            node: None
-            for node, plan in self._statements.items()
-            if any(f"{target}.".startswith(f"{package}.") for target in plan.targets.values())
-        }
-        return next((s for s in module.tree.body if any(each in found for each in walk(s))), None)
+        """The first statement of the file that imports ``package``, or something from it, when all is written."""
+        for statement in self._module.tree.body:
+            for node in walk(statement):
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    plan = self._statements.get(node)
+                    moved = plan.targets if plan is not None else {}
+                    names = [moved.get(alias, _full_name(node, alias)) for alias in node.names]
+                    if any(f"{name}.".startswith(f"{package}.") for name in names):
+                        return statement
+        return None
 
     def _define(self, change: Define) -> None:
         key = f"{_DEFINED}{change.name}"
@@ -398,6 +400,10 @@ def _stands_before(insert: Insert, user: ast.stmt, module: Module) -> bool:
     body = module.tree.body
     place = body.index(insert.anchor) + insert.after
     return place <= body.index(user)
+
+
+def _full_name(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    return alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
 
 
 def _names(node: ast.AST) -> Iterable[ast.Name]:

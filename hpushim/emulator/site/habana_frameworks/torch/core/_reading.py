@@ -1,6 +1,6 @@
 """``torch.load`` as the vendor's lazy mode has it: everything is read to the CPU, then moved where map_location says.
 
-Under the default policy torch's own stays: a program that asks in its own way where tensors lie goes on as on CUDA.
+Under the default policy torch's own stays: a program that reads in its own way where tensors are goes on as on CUDA.
 """
 
 from __future__ import annotations
