@@ -187,7 +187,7 @@ def _questions(module: Module) -> Iterator[ast.expr]:
     kinds: tuple[type[ast.If | ast.While | ast.Assert], ...] = _TESTS
     for kind in kinds if module.holds("torch") else ():
         for statement in module.index.statements(kind):
-            parts = [*_asked(statement.test)]
+            parts = [*_asked(module, statement.test)]
             parts += [each for part in parts if isinstance(part, ast.Name) and part is not statement.test for each in _unread(module, part)]  # fmt: skip
             calls = (part for part in parts if isinstance(part, ast.Call))
             if any(word(c.func) in _ASKS and _asks_tensor(module, c) for c in calls) or any(
@@ -220,12 +220,15 @@ def _holds_tensor(module: Module, parts: Iterable[ast.expr]) -> bool:
 
 def _unread(module: Module, name: ast.Name) -> list[ast.expr]:
     """What a name is made of that is still on the device where a condition requests it: ``n = mask.sum().float()``."""
-    made = [[*_asked(value)] for value in module.values(name) if isinstance(value, ast.Call)]
+    made = [[*_asked(module, value)] for value in module.values(name) if isinstance(value, ast.Call)]
     return [part for chain in made for part in chain if not any(word(getattr(c, "func", c)) in _METHODS for c in chain)]  # fmt: skip
 
 
-def _asked(test: ast.expr) -> Iterator[ast.expr]:
-    """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` is before, methods in a chain."""
+def _asked(module: Module, test: ast.expr) -> Iterator[ast.expr]:
+    """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` is before, methods in a chain.
+
+    Sizes are known to the host: what they are of is no part.
+    """
     parts: list[ast.expr] = [test]
     while parts:
         part = parts.pop()
@@ -239,7 +242,8 @@ def _asked(test: ast.expr) -> Iterator[ast.expr]:
         elif isinstance(part, ast.BinOp):
             parts += [part.left, part.right]
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-            parts.append(part.func.value)
+            if not is_count(module, part):
+                parts.append(part.func.value)
 
 
 def _asks_tensor(module: Module, node: ast.Call) -> bool:
@@ -321,7 +325,7 @@ def _is_of_norm(module: Module, node: ast.expr, depth: int = 4) -> bool:
 def _condition(module: Module, node: ast.expr) -> ast.expr | None:
     """The condition that a comparison is a part of."""
     statement = module.statement(node)
-    if isinstance(statement, _TESTS) and any(part is node for part in _asked(statement.test)):
+    if isinstance(statement, _TESTS) and any(part is node for part in _asked(module, statement.test)):
         return statement.test
     return None
 

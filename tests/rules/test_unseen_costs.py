@@ -133,3 +133,26 @@ TAKEN = ["int(sizes[0])", "sizes[0].item()", "int(sizes[1])"]
 def test_elements_lie_where_the_whole_lies(tmp_path: Path, given: str, taken: str) -> None:
     text = HEAD + f"def crop(x, sizes):\n    return x[: {taken}]\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return crop(x, {given})\n\n\nnet = Net().to(device)\n"  # fmt: skip
     assert ("HPU513" in codes(reported(tmp_path, {"net.py": text}), "net.py")) == GIVEN[given]
+
+
+#: What is asked of a tensor that a step has computed, and whether the host has to wait for it.
+ASKED = {
+    "q.size() == (n,)": False,
+    "q.size(0) > n": False,
+    "q.shape == x.shape": False,
+    "q.dim() == 2 and n > 1": False,
+    "q.numel() // 2 == n": False,
+    "len(q.size()) > 1": False,
+    "q.sum() > n": True,
+    "q.max().item() > n": True,
+    "torch.isnan(q).any()": True,
+}
+MADE = ["x.sum(1)", "(x > 0).float().mean(0)", "torch.relu(x).max()"]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("test", ["assert {0}", "if {0}:\n            q = q + 1", "while n and ({0}):\n            n -= 1"])  # fmt: skip
+def test_sizes_are_known_to_the_host(tmp_path: Path, asked: str, made: str, test: str) -> None:
+    text = HEAD + f"class Net(nn.Module):\n    def forward(self, x: torch.Tensor, n: int):\n        q = {made}\n        {test.format(asked)}\n        return q\n\n\nnet = Net().to(device)\n"  # fmt: skip
+    assert ("HPU513" in codes(reported(tmp_path, {"net.py": text}), "net.py")) == ASKED[asked]
