@@ -220,7 +220,9 @@ def _holds_tensor(module: Module, parts: Iterable[ast.expr]) -> bool:
 
 def _unread(module: Module, name: ast.Name) -> list[ast.expr]:
     """What a name is made of that is still on the device where a condition requests it: ``n = mask.sum().float()``."""
-    made = [[*_asked(module, value)] for value in module.values(name) if isinstance(value, ast.Call)]
+    made = [
+        [*_asked(module, value)] for value in module.values(name) if isinstance(value, ast.Call)
+    ]
     return [part for chain in made for part in chain if not any(word(getattr(c, "func", c)) in _METHODS for c in chain)]  # fmt: skip
 
 
@@ -325,7 +327,9 @@ def _is_of_norm(module: Module, node: ast.expr, depth: int = 4) -> bool:
 def _condition(module: Module, node: ast.expr) -> ast.expr | None:
     """The condition that a comparison is a part of."""
     statement = module.statement(node)
-    if isinstance(statement, _TESTS) and any(part is node for part in _asked(module, statement.test)):
+    if isinstance(statement, _TESTS) and any(
+        part is node for part in _asked(module, statement.test)
+    ):
         return statement.test
     return None
 
