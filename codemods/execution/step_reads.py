@@ -243,9 +243,8 @@ def _asked(module: Module, test: ast.expr) -> Iterator[ast.expr]:
             parts += [part.left, *part.comparators]
         elif isinstance(part, ast.BinOp):
             parts += [part.left, part.right]
-        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-            if not is_count(module, part):
-                parts.append(part.func.value)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and not is_count(module, part):  # fmt: skip
+            parts.append(part.func.value)
 
 
 def _asks_tensor(module: Module, node: ast.Call) -> bool:
