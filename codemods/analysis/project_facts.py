@@ -678,7 +678,6 @@ def _package_cuda(data: bytes) -> Iterable[bytes]:
         yield b"cuda"
 
 
-#: That the project is installed as a package, and that code in the folder of a package is for CUDA.
 #: The versions of torch that documents, images and scripts ask for.
 DOCUMENTED = ProjectFact(
     floor.DOCUMENTED,
@@ -686,6 +685,7 @@ DOCUMENTED = ProjectFact(
     ("markdown", "dockerfile", "shell"),
     installs=True,
 )
+#: That the project is installed as a package, and that code in the folder of a package is for CUDA.
 INSTALLED = ProjectFact(floor.INSTALLED, _installed, ("python", "toml"), of=floor.is_setup)
 PACKAGE_CUDA = ProjectFact(floor.PACKAGE_CUDA, _package_cuda, of=floor.is_of_package)
 

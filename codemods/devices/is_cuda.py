@@ -28,8 +28,12 @@ class IsCuda(Rule):
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``getattr(x, "is_cuda", False)``, ``attrgetter("is_cuda")``: read by its name."""
-        names = node.args[1:2] if word(node.func) == "getattr" else node.args
-        for name in names:
+        read = node.args[:1] if word(node.func) == "getattr" else []
+        if module.index.stored("is_cuda") or any(
+            module.qualified(of) or _is_own(module, of) for of in read
+        ):
+            return
+        for name in node.args[len(read) :]:
             text = str(module.constant(name))
             if text.rpartition(".")[2] == "is_cuda" and not defines_method(module, "is_cuda"):
                 yield self.finding(

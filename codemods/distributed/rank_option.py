@@ -26,7 +26,7 @@ class RankOption(Rule):
         if any(_NEW in map(module.constant, call.args) for call in module.index.calls("add_argument")):  # fmt: skip
             return
         given = node.args[names.index(_OLD)]
-        mark = module.source(given)[0]
+        mark = module.source(given)[-1]
         yield self.finding(
             given,
             f"from torch 2.0 on, `torch.distributed.launch` passes `{_NEW}`, which this program refuses; name the option both ways",

@@ -81,10 +81,12 @@ def _beside(
         move = moved_by(module, statement.value) if isinstance(statement, ast.Assign) else None
         if isinstance(statement, ast.Assign) and move is not None and isinstance(statement.targets[0], ast.Name):  # fmt: skip
             names = {word(part) for part in left}
-            uses = [use for use in walk(loop.node) if isinstance(use, ast.Name) and use.id in names and isinstance(use.ctx, ast.Load)]  # fmt: skip
-            return (
-                (statement, move) if all(_goes_along(module, loop, use) for use in uses) else None
-            )
+            given = {part.id for part in walk(loop.node.target) if isinstance(part, ast.Name)}
+            uses = [use for name in names for use in module.index.names(name) if module.function(use) is module.function(call)]  # fmt: skip
+            reads = [use for use in uses if isinstance(use.ctx, ast.Load)]
+            stored = [use for use in uses if use not in reads and use not in walk(loop.node.target)]
+            whole = names <= given and not stored
+            return (statement, move) if whole and all(_goes_along(module, loop, use) for use in reads) else None  # fmt: skip
     return None
 
 

@@ -72,9 +72,9 @@ SAID = re.compile(
     r"(?P<version>[012]\.\d+(?![\d-])(?:\.\d+)*)(?P<more>\+(?!\w)|[ \t]*\(?(?:or|and)[ \t]+(?:later|higher|above|newer|greater|up))?"
 )
 #: A command or an image, a line that tells a requirement, and an entry of a list of them.
-_INSTALL = re.compile(r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+)*?install\b|^[ \t]*FROM\b")
+_INSTALL = re.compile(r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+){0,8}?install\b|^[ \t]*FROM\b")
 _REQUIRES = re.compile(
-    r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[\w.]+[ \t]*[=<>~]*[ \t]*[\d.]*,[ \t]*)*(?:py)?torch\b"
+    r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[\w.]+(?:[ \t]+[\d.]+|[ \t]*[=<>~]+[ \t]*[\d.]+)?[ \t]*,[ \t]*)*(?:py)?torch\b"
 )
 
 

@@ -187,17 +187,24 @@ def _questions(module: Module) -> Iterator[ast.expr]:
     kinds: tuple[type[ast.If | ast.While | ast.Assert], ...] = _TESTS
     for kind in kinds if module.holds("torch") else ():
         for statement in module.index.statements(kind):
-            parts = [*_asked(module, statement.test)]
-            parts += [each for part in parts if isinstance(part, ast.Name) and part is not statement.test for each in _unread(module, part)]  # fmt: skip
-            calls = (part for part in parts if isinstance(part, ast.Call))
-            if any(word(c.func) in _ASKS and _asks_tensor(module, c) for c in calls) or any(
-                _compares_tensor(module, part) for part in parts
-            ):
-                yield statement.test
+            test = statement.test
+            # What sizes are of is left out where it matters alone: kinds are dear.
+            if _requests(module, test) and _requests(module, test, sizes=False):
+                yield test
     for call in (*module.index.calls("min"), *module.index.calls("max")):
         named = isinstance(call.func, ast.Name) and len(call.args) > 1
         if named and (module.qualified(call.func) or "").startswith("builtins.") and _holds_tensor(module, call.args):  # fmt: skip
             yield call
+
+
+def _requests(module: Module, test: ast.expr, *, sizes: bool = True) -> bool:
+    """Does a condition request values of a tensor in every step?"""
+    parts = [*_asked(module, test, sizes=sizes)]
+    parts += [each for part in parts if isinstance(part, ast.Name) and part is not test for each in _unread(module, part)]  # fmt: skip
+    calls = (part for part in parts if isinstance(part, ast.Call))
+    if any(word(call.func) in _ASKS and _asks_tensor(module, call) for call in calls):
+        return True
+    return any(_compares_tensor(module, part) for part in parts)
 
 
 def _compares_tensor(module: Module, part: ast.expr) -> bool:
@@ -226,10 +233,10 @@ def _unread(module: Module, name: ast.Name) -> list[ast.expr]:
     return [part for chain in made for part in chain if not any(word(getattr(c, "func", c)) in _METHODS for c in chain)]  # fmt: skip
 
 
-def _asked(module: Module, test: ast.expr) -> Iterator[ast.expr]:
+def _asked(module: Module, test: ast.expr, *, sizes: bool = True) -> Iterator[ast.expr]:
     """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` is before, methods in a chain.
 
-    Sizes are known to the host: what they are of is no part.
+    Without ``sizes``, which are known to the host, what they are of is no part.
     """
     parts: list[ast.expr] = [test]
     while parts:
@@ -243,7 +250,7 @@ def _asked(module: Module, test: ast.expr) -> Iterator[ast.expr]:
             parts += [part.left, *part.comparators]
         elif isinstance(part, ast.BinOp):
             parts += [part.left, part.right]
-        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and not is_count(module, part):  # fmt: skip
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and (sizes or not is_count(module, part)):  # fmt: skip
             parts.append(part.func.value)
 
 

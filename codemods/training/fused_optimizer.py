@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.removal import only_looks
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.walk import walk
 
@@ -29,7 +30,7 @@ class FusedOptimizer(Rule):
     """``fused=True``, and the test for CUDA that decides it."""
 
     HPU601 = Code("fused-optimizer", fix="safe", effect="speed")
-    HPU605 = Code("fused-if-cuda", fix="safe", effect="speed")
+    HPU605 = Code("fused-if-cuda", fix=("safe", "manual"), effect="speed")
     wants = Wants(keywords=(_OPTION,), facts=(CLASSES,))
     also = Wants(names=("torch.optim.*",))
 
@@ -81,16 +82,28 @@ class FusedOptimizer(Rule):
 
     def on_module(self, module: Module) -> Yield:
         for test in self._tests:
-            off = chosen(module, test, "False") if shared(module) else "False"
+            decides = _turned_off(module, test)
+            fix = None
+            if decides is not None:
+                off = chosen(module, decides, "False") if shared(module) else "False"
+                fix = Rewrite(_TITLE, "safe", (Replace(decides, off),))
             yield self.finding(
                 test,
                 f"this sets `{_OPTION}=`, and it is unknown whether Gaudi has the kernel for it; "
                 "turn it off, which does not change results",
-                fix=Rewrite(_TITLE, "safe", (Replace(test, off),)),
+                fix=fix,
                 row=ask(module, _ROW).row,
                 code="HPU605",
-                claims=(test,),
+                claims=(test,) if decides is test else (),
             )
+
+
+def _turned_off(module: Module, test: ast.expr) -> ast.expr | None:
+    """What becomes False: all of a test that only looks, else the part of ``cfg.pop("fused") and …`` that tests for CUDA."""
+    if only_looks(test):
+        return test
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else []
+    return next((each for each in parts if only_looks(each) and _asks_for_cuda(module, each)), None)
 
 
 def _called(module: Module, call: ast.Call) -> str:

@@ -1,4 +1,4 @@
-"""Where a definition at the left margin ends, as facts of a project read it from bytes."""
+"""Facts of a project that are read from bytes: where a definition at the left margin ends, what lines of a document ask for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from hpushim.codemods.analysis.project_facts import BLOCK
+from hpushim.codemods.edits.floor import documented
 
 #: Texts whose lines stand at the left margin, and what only looks like one.
 TEXTS = {
@@ -37,3 +38,11 @@ def test_texts_that_never_end_are_gone_through_once(part: str) -> None:
     """A second look from each of these quotes would take minutes."""
     data = b"\ndef f():\n  x = " + part.encode() * 100_000 + b"\n"
     assert len([*BLOCK.finditer(data)]) == 1
+
+
+@pytest.mark.parametrize(
+    "part", ["70.01, ", "a, ", "a == 1.2, ", "pip x ", "- ", "torch, ", "torch 1, "]
+)
+def test_lines_of_a_document_are_gone_through_once(part: str) -> None:
+    """A row of a table hung for minutes."""
+    assert [*documented(f"PyTorch\n{part * 20_000}\n")] == []

@@ -24,6 +24,7 @@ STARTS = {
 DECLARES = {
     'p.add_argument("--local_rank", type=int, default=-1)': 'p.add_argument("--local_rank", "--local-rank", type=int, default=-1)',
     "p.add_argument('--local_rank', type=int)": "p.add_argument('--local_rank', '--local-rank', type=int)",
+    'p.add_argument(r"--local_rank", type=int)': 'p.add_argument(r"--local_rank", "--local-rank", type=int)',
     'p.add_argument("-r", "--local_rank", dest="rank")': 'p.add_argument("-r", "--local_rank", "--local-rank", dest="rank")',
     'p.add_argument("--local-rank", "--local_rank")': "",
     'p.add_argument("--local-rank")\np.add_argument("--local_rank")': "",

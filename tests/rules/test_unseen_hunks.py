@@ -163,3 +163,57 @@ def test_extensions_of_apex(tmp_path: Path, name: str, brought: str, builds: boo
         files["setup.py"] = f"from torch.utils.cpp_extension import CUDAExtension\nfrom setuptools import setup\n\nsetup(ext_modules=[CUDAExtension('{name}', ['a.cu'])])\n"  # fmt: skip
     codes = [each.code for each in found(tmp_path, files)["a.py"]]
     assert ("HPU709" in codes, "HPU723" in codes) == (not builds, builds)
+
+
+#: A comment above a statement that goes, what is below the gap, and whether the comment goes with it.
+COMMENTS = {
+    ("# For fast training.", "x = 1"): True,
+    ("# Load the data, then go on.", "data = load()"): False,
+    ("# flake8: noqa", "x = 1"): False,
+    ("# yapf: disable", "x = 1"): False,
+    ("# eslint-style: ignore", "x = 1"): False,
+}
+STARTS = ["import torch\n\n", "import torch\n\ny = 1\n\n"]
+
+
+@pytest.mark.parametrize(("comment", "below"), COMMENTS)
+@pytest.mark.parametrize("above", STARTS)
+def test_a_comment_above_a_gap(above: str, comment: str, below: str) -> None:
+    text = f"{above}{comment}\ntorch.backends.cudnn.benchmark = True\n\n{below}\n"
+    after = settled(text)[0]
+    assert "cudnn" not in after and (comment not in after) is COMMENTS[comment, below]
+
+
+@pytest.mark.parametrize("head", ["# Copyright of somebody", "# SPDX-License-Identifier: MIT", "# coding: utf-8", "# About this file."])  # fmt: skip
+def test_the_first_comment_of_a_file_stays(head: str) -> None:
+    after = settled(f"{head}\nimport torch.backends.cudnn as cudnn\n\nimport torch\n\ncudnn.benchmark = True\n")[0]  # fmt: skip
+    assert after.startswith(head) and "cudnn" not in after
+
+
+#: Objects that are no tensors, by what a file does with them.
+READ = {
+    "def f(x):\n    return getattr(x, 'is_cuda', False)": True,
+    "from operator import attrgetter\n\nf = attrgetter('is_cuda')": True,
+    "n = getattr(torch.version, 'is_cuda', None)": False,
+    "class C:\n    def __init__(self):\n        self.is_cuda = 1\n\n\nn = getattr(C(), 'is_cuda', 0)": False,
+    "class C:\n    def __init__(self):\n        self.is_cuda = 1\n\n    def f(self):\n        return getattr(self, 'is_cuda', 0)": False,
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_is_cuda_by_its_name(text: str) -> None:
+    codes = settled(f"import torch\n\n{text}\nx = torch.ones(1).cuda()\n")[1]
+    assert ("HPU106" in codes) is READ[text]
+
+
+#: What decides about a fused optimizer, and whether it may do more than answer.
+DECIDES = {"cfg.pop('fused')": True, "cfg.fused": False, "'fused' in cfg": False, "take(cfg)": True}
+
+
+@pytest.mark.parametrize("decides", DECIDES)
+@pytest.mark.parametrize("use", ["fused={0} and torch.cuda.is_available()", "**(dict(fused=True) if {0} and torch.cuda.is_available() else {{}})"])  # fmt: skip
+def test_what_does_more_than_answer_stays(decides: str, use: str) -> None:
+    text = f"import torch\n\n\ndef f(model, cfg):\n    return torch.optim.AdamW(model.parameters(), {use.format(decides)})\n"
+    after = settled(text)[0]
+    assert (decides in after) is DECIDES[decides] or "fused=True" in after
+    assert "torch.cuda" not in after

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from hpushim.engine.base.edits import growth
@@ -168,11 +169,15 @@ class _Fold:
         """Are both branches the same now, and were not before?"""
         if not _same(node) or not only_looks(node.test):
             return False
-        asked = ast.dump(node.test)
-        return any(map(self._holds, _branches(node))) and not any(
-            isinstance(each, (ast.If, ast.IfExp)) and _same(each) and ast.dump(each.test) == asked
-            for each in walk(self._before.tree)
+        return any(map(self._holds, _branches(node))) and ast.dump(node.test) not in self._alike_before  # fmt: skip
+
+    @cached_property
+    def _alike_before(self) -> set[str]:
+        """The tests of choices whose branches were the same before the rewrites."""
+        choices = (
+            each for each in walk(self._before.tree) if isinstance(each, (ast.If, ast.IfExp))
         )
+        return {ast.dump(each.test) for each in choices if _same(each)}
 
     # -- statements -------------------------------------------------------------------------
 

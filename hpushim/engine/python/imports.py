@@ -289,7 +289,10 @@ class _Plan:
         """The first statement of the file that imports ``package``, or something from it, when all is written."""
         for statement in self._module.tree.body:
             for node in walk(statement):
-                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                at_once = not isinstance(
+                    statement, _DEFINITIONS
+                )  # the body of a function runs later
+                if at_once and isinstance(node, (ast.Import, ast.ImportFrom)):
                     plan = self._statements.get(node)
                     moved = plan.targets if plan is not None else {}
                     names = [moved.get(alias, _full_name(node, alias)) for alias in node.names]

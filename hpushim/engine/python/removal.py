@@ -292,7 +292,7 @@ def _end_above(parent: Any, block: Sequence[ast.stmt]) -> int:
 _COMMENT = lazily(r"[ \t\f]*#(?P<text>.*)")
 #: Read by tools, or left for somebody.
 _KEPT = lazily(
-    r"\s*(type:|noqa|fmt:|isort:|pylint|mypy|ruff|pragma|hpushim|region|endregion|%%|todo|fixme|xxx|note|hack|!|[-=#*]{3})",
+    r"\s*(type:|noqa|fmt:|isort:|pylint|mypy|ruff|pragma|hpushim|region|endregion|%%|todo|fixme|xxx|note|hack|!|[-=#*]{3}|[\w-]+:[ \t]*(noqa|disable|enable|ignore|skip|on|off)\b)",
     re.IGNORECASE,
 )
 #: What an editor reads of the next line alone.
@@ -307,7 +307,7 @@ def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
     """The line at which to start taking ``statement`` out: its own, or that of the one comment line above it.
 
     ``last`` is the last line that goes. A comment stays unless it is alone over the statement, and either nothing is left under
-    it or it uses the words of the statement and none of the one that would come under it.
+    it or it uses the words of the statement and none of the one that would come next.
     """
     line = _top(module, statement)
     text = _comment(module, line - 1)
@@ -316,9 +316,13 @@ def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
     if _FOR_ONE_LINE.match(text):
         return line - 1
     following = _line(module, last + 1)
-    if not following.strip() or _is_further_out(following, _line(module, line)):
+    if _is_further_out(following, _line(module, line)):
         return line - 1  # nothing is left under it
     spoken = _words(text)
+    if not following.strip() and statement is not module.tree.body[0]:
+        # The first comment of a file is about the file; another one may be about what comes after the gap.
+        below = next((text for n in range(last + 2, len(module.line_starts) + 1) if (text := _line(module, n)).strip()), "")  # fmt: skip
+        return line if spoken & _words(below) else line - 1
     if not spoken & _words(module.source(statement)):
         return line
     if following.strip() and _comment(module, last + 1) is None and spoken & _words(following):
