@@ -171,6 +171,7 @@ COMMENTS = {
     ("# Load the data, then go on.", "data = load()"): False,
     ("# flake8: noqa", "x = 1"): False,
     ("# yapf: disable", "x = 1"): False,
+    ("# In[3]:", "x = 1"): False,
     ("# eslint-style: ignore", "x = 1"): False,
 }
 STARTS = ["import torch\n\n", "import torch\n\ny = 1\n\n"]

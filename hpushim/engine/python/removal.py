@@ -292,7 +292,7 @@ def _end_above(parent: Any, block: Sequence[ast.stmt]) -> int:
 _COMMENT = lazily(r"[ \t\f]*#(?P<text>.*)")
 #: Read by tools, or left for somebody.
 _KEPT = lazily(
-    r"\s*(type:|noqa|fmt:|isort:|pylint|mypy|ruff|pragma|hpushim|region|endregion|%%|todo|fixme|xxx|note|hack|!|[-=#*]{3}|[\w-]+:[ \t]*(noqa|disable|enable|ignore|skip|on|off)\b)",
+    r"\s*(type:|noqa|fmt:|isort:|pylint|mypy|ruff|pragma|hpushim|region|endregion|%%|todo|fixme|xxx|note|hack|!|In\[\d*\]:|[-=#*]{3}|[\w-]+:[ \t]*(noqa|disable|enable|ignore|skip|on|off)\b)",
     re.IGNORECASE,
 )
 #: What an editor reads of the next line alone.
