@@ -189,7 +189,7 @@ def _questions(module: Module) -> Iterator[ast.expr]:
         for statement in module.index.statements(kind):
             test = statement.test
             # What sizes are of is left out where it matters alone: kinds are dear.
-            if _requests(module, test) and _requests(module, test, sizes=False):
+            if _requests(module, test) and _requests(module, test, strict=True):
                 yield test
     for call in (*module.index.calls("min"), *module.index.calls("max")):
         named = isinstance(call.func, ast.Name) and len(call.args) > 1
@@ -197,9 +197,9 @@ def _questions(module: Module) -> Iterator[ast.expr]:
             yield call
 
 
-def _requests(module: Module, test: ast.expr, *, sizes: bool = True) -> bool:
+def _requests(module: Module, test: ast.expr, *, strict: bool = False) -> bool:
     """Does a condition request values of a tensor in every step?"""
-    parts = [*_asked(module, test, sizes=sizes)]
+    parts = [*_asked(module, test, strict=strict)]
     parts += [each for part in parts if isinstance(part, ast.Name) and part is not test for each in _unread(module, part)]  # fmt: skip
     calls = (part for part in parts if isinstance(part, ast.Call))
     if any(word(call.func) in _ASKS and _asks_tensor(module, call) for call in calls):
@@ -233,10 +233,10 @@ def _unread(module: Module, name: ast.Name) -> list[ast.expr]:
     return [part for chain in made for part in chain if not any(word(getattr(c, "func", c)) in _METHODS for c in chain)]  # fmt: skip
 
 
-def _asked(module: Module, test: ast.expr, *, sizes: bool = True) -> Iterator[ast.expr]:
+def _asked(module: Module, test: ast.expr, *, strict: bool = False) -> Iterator[ast.expr]:
     """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` is before, methods in a chain.
 
-    Without ``sizes``, which are known to the host, what they are of is no part.
+    Where it is ``strict``, what sizes are of is no part: the host knows them.
     """
     parts: list[ast.expr] = [test]
     while parts:
@@ -250,7 +250,7 @@ def _asked(module: Module, test: ast.expr, *, sizes: bool = True) -> Iterator[as
             parts += [part.left, *part.comparators]
         elif isinstance(part, ast.BinOp):
             parts += [part.left, part.right]
-        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and (sizes or not is_count(module, part)):  # fmt: skip
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and not (strict and is_count(module, part)):  # fmt: skip
             parts.append(part.func.value)
 
 
