@@ -94,7 +94,7 @@ class FusedOptimizer(Rule):
                 fix=fix,
                 row=ask(module, _ROW).row,
                 code="HPU605",
-                claims=(test,) if decides is test else (),
+                claims=() if decides is None else (decides,),
             )
 
 
