@@ -395,7 +395,7 @@ def _of_few_files(tests: list[str]) -> list[str]:
 
 
 def _starts_processes(file: str) -> bool:
-    """Whether a file's tests are dear: those are asked last."""
+    """Whether the tests of a file take long: those run last."""
     return bool(re.search(r"\b(warm|subprocess)\b", (ROOT / file).read_text(encoding="utf-8")))
 
 

@@ -564,7 +564,7 @@ def _calls(module: Module) -> _Calls:
     if not _KEPT or _KEPT[0][0] is not names:
         _KEPT[:] = [(names, _Calls(sorted(names)))]
     else:
-        len(names)  # who notes what is asked notes that it was all
+        len(names)  # what records which names were looked up records all of them
     return _KEPT[0][1]
 
 

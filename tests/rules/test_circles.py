@@ -27,7 +27,7 @@ CIRCLES = (
     "while a:\n    a, b = b, a\n    a = torch.cat([a, b])\n    b = a[a > b]\n",
     "a = torch.load(b)\nb = torch.load(a)['x']\na = a.cuda()\n",
 )
-#: What is asked of them.
+#: What rules look up of them.
 USES = (
     "m = AutoModel.from_pretrained('x', device_map={})",
     "m = AutoModel.from_pretrained('x', torch_dtype={0}, attn_implementation={0})",

@@ -135,7 +135,7 @@ def test_elements_lie_where_the_whole_lies(tmp_path: Path, given: str, taken: st
     assert ("HPU513" in codes(reported(tmp_path, {"net.py": text}), "net.py")) == GIVEN[given]
 
 
-#: What is asked of a tensor that a step has computed, and whether the host has to wait for it.
+#: What a step reads of a tensor, and whether the host has to wait for it.
 ASKED = {
     "q.size() == (n,)": False,
     "q.size(0) > n": False,
