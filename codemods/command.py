@@ -3,7 +3,7 @@
     python -m libcst.tool codemod -x hpushim.codemods.command.CudaToHpu --no-format PATH --mode eager
 
 It writes the same bytes to Python files as ``hpushim migrate``, whose options it takes. It does not look at notebooks, settings and
-scripts, keeps no journal and asks git for nothing: libcst's tool does the writing.
+scripts, keeps no journal and does not call git: libcst's tool does the writing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """How a line of hpushim's reaches a person at run time: the logger ``hpushim``, to standard error unless the program gave
-it a handler. Shim and emulator both speak through it. Standard library only.
+it a handler. Shim and emulator both log through it. Standard library only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def verbosity() -> str:
 
 
 def is_speaker() -> bool:
-    """Whether this process is the one of its run that speaks: rank 0, or one outside a distributed run."""
+    """Whether this process is the one of its run that reports: rank 0, or one outside a distributed run."""
     for variable in _RANKS:
         if os.environ.get(variable):
             return os.environ[variable] == "0"

@@ -17,7 +17,7 @@ class _Pattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """What is not kept yet: asked once for each method."""
+        """What is not kept yet: looked up once for each method."""
         if name.startswith("__"):
             raise AttributeError(name)
         compiled = self.__dict__.get("_compiled")

@@ -1,4 +1,4 @@
-"""git, asked without running what a repository tells it to run.
+"""git, called without running what a repository configures.
 
 ``.git/config`` can name a monitor of the file system, hooks, filters, helpers that fetch and more. Here all of that is switched off on
 the line of the command, which overrules the repository. Only questions that read index and objects belong here: nothing that compares

@@ -264,7 +264,7 @@ class Finder:
         return parent if name in PAIRS else None
 
     def _is_made_of_device(self, node: ast.expr, asked: ast.AST | None) -> bool:
-        """May a text with more than CUDA's name in it be a device's: by its letters, as a pattern, or by what stands around the name?"""
+        """May a text with more than CUDA's name in it be a device's: by its letters, as a pattern, or by what is around the name?"""
         value = str(self.module.constant(node))
         if texts.is_cased(node) or value == "cuda:" or value.startswith("device(type="):
             return True

@@ -1,4 +1,4 @@
-"""What stands or falls together: a check, the literals that it chooses, and the comparisons with them.
+"""What is rewritten together or not at all: a check, the literals that it chooses, and the comparisons with them.
 
 Each node is tied to what it is stored under, compared with or chosen by; two that share one of these are one group.
 """

@@ -43,7 +43,7 @@ _LOADERS = {
 def chooses_kernels(
     module: Module, compare: ast.Compare, is_device: Callable[[ast.AST], bool]
 ) -> bool:
-    """Does the comparison of a device stand beside one of a setting with the same word, or guard such kernels alone?
+    """Is the comparison of a device beside one of a setting with the same word, or guard such kernels alone?
 
     ``if impl == "cuda" and x.device.type == "cuda": return _kernel(x)``: Gaudi takes the reference code below.
     """

@@ -68,7 +68,7 @@ def enclosing_class(module: Module, node: ast.AST) -> ast.ClassDef | None:
 
 
 def is_in_module(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` stand in a method of a torch module?"""
+    """Is ``node`` in a method of a torch module?"""
     owner = enclosing_class(module, node)
     return owner is not None and is_module_class(module, owner)
 

@@ -143,7 +143,7 @@ def _word(name: str) -> re.Pattern[bytes]:
 
 
 def mentions(document: Document, name: str) -> list[Span]:
-    """Where ``name`` stands as a word inside commands and assignments, not in comments."""
+    """Where ``name`` is a word inside commands and assignments, not in comments."""
     script = document.script
     reach = _joined([c.span for c in script.commands] + [a.span for a in script.assignments])
     starts = [span.start for span in reach]

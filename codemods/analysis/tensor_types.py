@@ -27,7 +27,7 @@ DTYPES = {
 
 @dataclass(frozen=True, eq=False)
 class Alias:
-    """``Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor``, where all uses of the name can be told.
+    """``Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor``, where all uses of the name are known.
 
     ``host`` is the other branch when it is the type of the host, ``other`` when it is a type of CUDA as well.
     """
@@ -46,7 +46,7 @@ class Alias:
 
 
 def aliases(module: Module, typed: dict[ast.expr, str]) -> dict[ast.expr, Alias]:
-    """For each typed tensor of CUDA (``typed`` has their types) that is given a name: the name, if all its uses can be told."""
+    """For each typed tensor of CUDA (``typed`` has their types) that is given a name: the name, if all its uses are known."""
     found = ((node, _alias(module, node, kind, typed)) for node, kind in typed.items())
     return {node: alias for node, alias in found if alias is not None}
 

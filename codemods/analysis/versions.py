@@ -20,7 +20,7 @@ _TAIL = re.compile(r"(\.\*|\+[\w.]+)$")
 def judge(text: Text, row: Row, asked: str = "") -> Verdict:
     """The verdict on ``row``; a limit by package version decides where the project's versions all lie in it.
 
-    Without a version in the project's files the newest one will be installed, for which the row itself stands.
+    Without a version in the project's files the newest one will be installed, for which the row itself holds.
     """
     verdict = text.matrix.judge(row, text.target)
     for limit in verdict.limits:

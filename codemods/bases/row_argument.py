@@ -185,7 +185,7 @@ _CALL = re.compile(r"^(?P<call>[\w.]+)\(\w+=")
 
 
 def may_speak(row: Row) -> bool:
-    """Is there a target for which the row has something to tell?"""
+    """Is there a target for which the row has something to report?"""
     return row.status != "native" or any(limit.status for limit in row.limits)
 
 

@@ -173,7 +173,7 @@ def _reads_of(module: Module, statement: ast.Assign) -> list[ast.Attribute]:
 
 
 def _only_shown(module: Module, attribute: str) -> bool:
-    """Is a number that Gaudi lacks stored, written out or handed on, wherever the file reads it, and never asked?"""
+    """Is a number that Gaudi lacks stored, written out or handed on, wherever the file reads it, and never compared?"""
     return attribute in _CAPABILITY and not any(
         isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Subscript))
         for read in module.index.attributes(attribute)
@@ -195,7 +195,7 @@ def _is_written_out(module: Module, node: ast.AST) -> bool:
 
 
 def _advice(module: Module, node: ast.expr) -> ast.If | None:
-    """The ``if`` without ``else`` whose test asks ``node`` (a name of torch.cuda) and flags alone, and which does nothing but tell."""
+    """The ``if`` without ``else`` whose test is ``node`` (a name of torch.cuda) and flags alone, and which only prints or logs."""
     call = called(module, node)
     statement: ast.AST | None = call
     while isinstance(statement, ast.expr):

@@ -1,4 +1,4 @@
-"""Tensors asked whether they are on CUDA."""
+"""Checks whether tensors are on CUDA."""
 
 from __future__ import annotations
 

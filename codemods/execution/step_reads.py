@@ -255,7 +255,7 @@ def _asked(module: Module, test: ast.expr, *, strict: bool = False) -> Iterator[
 
 
 def _asks_tensor(module: Module, node: ast.Call) -> bool:
-    """Is it a tensor's value that is asked in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
+    """Is it a tensor's value that is read in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
     name = module.qualified(node.func)
     own = isinstance(node.func, ast.Attribute) if name is None else name.startswith("torch.")
     if not own or (

@@ -1,4 +1,4 @@
-"""What a job asks Slurm for: NVIDIA GPUs, which its options count."""
+"""What a job requests from Slurm: NVIDIA GPUs, which its options count."""
 
 from __future__ import annotations
 

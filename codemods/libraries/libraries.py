@@ -1,4 +1,4 @@
-"""Libraries whose code is made for NVIDIA GPUs, or that have another form on Gaudi: told from the matrix."""
+"""Libraries whose code is made for NVIDIA GPUs, or that have another form on Gaudi: as the matrix says."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ class Library(RowRule):
                 yield from self._device_map(module, module.span(statement), statement.value)
 
     def _of_trainer(self, module: Module, node: ast.Constant) -> Yield:
-        """A key of a table of settings for Lightning's trainer: one that is set, and the first that asks for GPUs."""
+        """A key of a table of settings for Lightning's trainer: one that is set, and the first that requests GPUs."""
         table = module.parent(node)
         held = table.value if isinstance(table, ast.Subscript) else getattr(table, "comparators", [None])[0]  # fmt: skip
         if held is None or "trainer" not in word(held).lower() or not module.holds("lightning"):
@@ -412,7 +412,7 @@ def _serves_steps(module: Module, alias: ast.alias) -> bool:
 
 
 def _part_is_told(module: Module, alias: ast.alias, name: str) -> bool:
-    """Is what the import names told where it is used, and the import goes with the rewrite of that?"""
+    """Is what the import names reported where it is used, and the import goes with the rewrite of that?"""
     part = module.matrix.row(name)
     return (
         part is not None

@@ -1,4 +1,4 @@
-"""Libraries that are asked for a CUDA device in words of their own: ``use_cuda=True``, ``gpus=1``, ``device="gpu"``, ``get_gpu()``."""
+"""Libraries with words of their own for a CUDA device: ``use_cuda=True``, ``gpus=1``, ``device="gpu"``, ``get_gpu()``."""
 
 from __future__ import annotations
 

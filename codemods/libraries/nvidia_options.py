@@ -1,4 +1,4 @@
-"""Options, calls and words by which a library is asked for a part that only NVIDIA GPUs have."""
+"""Options, calls and words that select a part of a library that only NVIDIA GPUs have."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The tool itself: what it cannot tell, leaves alone, or says of options and names. Codes HPU0xx."""
+"""The tool itself: what it does not know, leaves alone, or reports of options and names. Codes HPU0xx."""
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def _first_user(module: Module, uses: Sequence[ast.expr]) -> ast.stmt | None:
 
 
 def _waits(module: Module, use: ast.AST) -> bool:
-    """Does a use stand in the body of a function that is defined at the top level, or in a class there, and runs when it is called?"""
+    """Is a use in the body of a function that is defined at the top level, or in a class there, and runs when it is called?"""
     if not any(isinstance(above, _DEFINITIONS) and module.parent(above) is module.tree for above in module.ancestors(use)):  # fmt: skip
         return False
     for child, above in module.upwards(use):

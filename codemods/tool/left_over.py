@@ -60,7 +60,7 @@ class LeftOver(Rule):
         self._seen: dict[ast.AST, _Seen] = {}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        """A use of the name itself; what a variable holds is told of where it is assigned."""
+        """A use of the name itself; what a variable holds is reported where it is assigned."""
         held = isinstance(node, ast.Name) and not all(_imports(b) for b in module.bindings(node))
         if (
             not held
@@ -86,7 +86,7 @@ class LeftOver(Rule):
         return ()
 
     def on_import(self, module: Module, node: ast.alias, name: str) -> Yield:
-        """An import without a use that is known to be CUDA's; others are told of where they are used."""
+        """An import without a use that is known to be CUDA's; others are reported where they are used."""
         bound = node.asname or node.name.partition(".")[0]
         uses = module.index.names(bound)
         idle = not uses and module.matrix.covering(name) is not None

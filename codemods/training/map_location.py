@@ -132,7 +132,7 @@ class MapLocation(Rule):
         )
 
     def _as_other_half(self, module: Module, node: ast.expr) -> Yield:
-        """With CUDA the tensors go back to the card that they were saved from: on Gaudi that card is ``hpu``."""
+        """With CUDA the tensors go back to the device that they were saved from: on Gaudi that device is ``hpu``."""
         if node in self._halves:
             return
         self._halves.add(node)

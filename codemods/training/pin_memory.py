@@ -23,7 +23,7 @@ _PINS_BY_ITSELF = (2, 8)
 
 
 class PinMemory(Rule):
-    """``DataLoader(pin_memory=True)`` on a torch that pins for CUDA unless told."""
+    """``DataLoader(pin_memory=True)`` on a torch that pins for CUDA unless a device is given."""
 
     HPU606 = Code("pin-memory-without-device", fix="safe", effect="speed")
     HPU607 = Code("pinned-without-device", fix="safe", effect="speed")
@@ -68,7 +68,7 @@ class PinMemory(Rule):
 
 
 def _old_torch(module: Module) -> bool:
-    """Was the target's release built with a torch that has to be told?"""
+    """Was the target's release built with a torch that needs the argument?"""
     release = module.matrix.release(module.target.stack)
     versions = [tuple(int(n) for n in v.split(".")[:2]) for v in release.torch] if release else []
     return bool(versions) and max(versions) < _PINS_BY_ITSELF

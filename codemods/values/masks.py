@@ -99,7 +99,7 @@ def _shaped_from(module: Module, names: set[bytes]) -> Iterator[bytes]:
 
 
 def _around(module: Module, node: ast.AST) -> Iterator[ast.Subscript]:
-    """The subscripts in whose index a node stands."""
+    """The subscripts whose index contains a node."""
     above = module.parent(node)
     while above is not None and not isinstance(above, ast.stmt):
         if isinstance(above, ast.Subscript) and above.slice is node:

@@ -101,7 +101,7 @@ def _keeps(name: str) -> bool:
 
 
 def _part(found: Release | None, place: ast.expr) -> Release | None:
-    """``version.split(".")[0]``, ``version[:3]``: of ten minor releases and more, a cut text tells the first number only."""
+    """``version.split(".")[0]``, ``version[:3]``: of ten minor releases and more, a cut text holds the first number only."""
     if found is None:
         return None
     if isinstance(place, ast.Slice):
@@ -119,7 +119,7 @@ def _part(found: Release | None, place: ast.expr) -> Release | None:
 
 
 class Answer(NamedTuple):
-    """What a condition says on every such machine, and the text that tells which release it requests."""
+    """What a condition says on every such machine, and the text that names the release it requests."""
 
     value: bool
     package: str

@@ -279,7 +279,7 @@ def _inside_function(module: Module, node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _exclude(module: Module, one: ast.stmt, other: ast.stmt) -> bool:
-    """Do the statements stand in different branches of one `if`?"""
+    """Are the statements in different branches of one `if`?"""
     sides = _sides(module, one)
     return any(sides.get(test, side) != side for test, side in _sides(module, other).items())
 

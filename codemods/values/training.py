@@ -1,4 +1,4 @@
-"""Training: what is an optimizer, a scaler, an engine; which calls are steps; what runs once in each. Asked of the value graph.
+"""Training: what is an optimizer, a scaler, an engine; which calls are steps; what runs once in each. From the value graph.
 
 What a value was made with says what it is, by whatever way it came; then the class that it is declared as; its name says it last.
 """
@@ -430,7 +430,7 @@ def _holds_pass(module: Module, chosen: ast.If | ast.IfExp, inside: ast.AST) -> 
 
 
 def serves_step(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` stand in what a training step runs: a method of a module, a step itself, or a function of the project that one of
+    """Is ``node`` in what a training step runs: a method of a module, a step itself, or a function of the project that one of
     these calls, directly or through others? What makes a module runs once, and is no part of a step.
     """
     if is_in_module(module, node) or in_every_step(module, node):
@@ -624,7 +624,7 @@ def _helpers(module: Module) -> set[ast.AST]:
 
 
 def in_forward(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` stand in the forward pass of a module, under no rare condition?"""
+    """Is ``node`` in the forward pass of a module, under no rare condition?"""
     function = module.function(node)
     if function is None or function.name not in ("forward", "__call__"):
         return False
@@ -754,7 +754,7 @@ def _passes(module: Module) -> Iterator[ast.Call]:
 
 
 def over_parameters(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` stand in a loop over parameters and their gradients, which runs in each step as well?"""
+    """Is ``node`` in a loop over parameters and their gradients, which runs in each step as well?"""
     for above in module.ancestors(node):
         if isinstance(above, (ast.For, ast.comprehension)):
             loops = [above]

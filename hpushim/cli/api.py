@@ -136,7 +136,7 @@ def question(
     *,
     here: bool = True,
 ) -> tuple[Matrix, Target]:
-    """The matrix with the project's own rows, and the target asked about; warns of what does not fit.
+    """The matrix with the project's own rows, and the chosen target; warns of what does not fit.
 
     Without ``here`` the question is not about this machine, and its torch does not matter.
     """

@@ -1,4 +1,4 @@
-"""``hpushim init``: settings for a project, and git told to follow upstream."""
+"""``hpushim init``: settings for a project, and git's configuration for following upstream."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def codes(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What an analysing command was asked, with the project's settings filled in."""
+    """The options of an analysing command, with the project's settings filled in."""
 
     paths: tuple[Path, ...]
     target: Target

@@ -2,7 +2,7 @@
 
 ``x.device.type == "cuda"`` is False on HPU, and nothing at run time can change that without breaking torch.compile. So
 the source changes: the shim widens such comparisons while it loads a program. Which expressions these are is decided here,
-from one file's tree, with the standard library alone. The codemod turns the usual ones by rules of its own, and tells those
+from one file's tree, with the standard library alone. The codemod turns the usual ones by rules of its own, and reports those
 that are found here and that no rule spoke of::
 
     from hpushim.compare import Form, find

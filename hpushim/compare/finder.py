@@ -34,7 +34,7 @@ def find_named(source: Source) -> list[Comparison]:
 
 
 def _around_names(source: Source, nodes: list[ast.AST]) -> list[ast.AST]:
-    """Of the nodes of a unit those in which such a name stands: what a comparison names is in it."""
+    """Of the nodes of a unit those in which such a name is: what a comparison names is in it."""
     if isinstance(nodes[0], ast.Match):
         return nodes
     held: set[ast.AST] = set()

@@ -33,7 +33,7 @@ def readings_of(node: ast.AST, evidence: Evidence) -> list[ast.expr]:
 
 
 def compared_inside(node: ast.Compare, evidence: Evidence) -> tuple[list[ast.expr], list[ast.expr]]:
-    """The readings that a comparison holds inside its sides, and the literals beside them that name CUDA; none where it tells nothing."""
+    """The readings that a comparison holds inside its sides, and the literals beside them that name CUDA; none where it says nothing."""
     sides = [node.left, *node.comparators]
     if any(_knows_hpu(part) for side in sides for part in ast.walk(side)) or any(
         map(_is_other, sides)

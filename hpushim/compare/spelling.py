@@ -23,7 +23,7 @@ def is_word(node: ast.expr) -> bool:
 
 
 def is_shown(node: ast.expr) -> bool:
-    """Whether a value is what ``str`` or ``repr`` shows of something: of a tensor that tells its device, say."""
+    """Whether a value is what ``str`` or ``repr`` shows of something: of a tensor whose text names its device, for example."""
     return (
         isinstance(node, ast.Call)
         and getattr(node.func, "id", "") in ("str", "repr")

@@ -1,6 +1,6 @@
 """Expressions that hold a device, its type or its text: the question "is it a device?", requested from the value graph.
 
-Everybody asks here: load-time rewriting, the rules of the codemod, the finder of comparisons. An answer is joined from what
+One place for all: load-time rewriting, the rules of the codemod, the finder of comparisons. An answer is joined from what
 a value may be (:class:`~hpushim.pycode.answers.Answers`); how certain it is, is read off at the end.
 """
 

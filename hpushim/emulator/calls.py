@@ -83,7 +83,7 @@ def _guard_distributed() -> None:
 
 
 def _guard(owner: Any, name: str, row: str, asks: Asks, ignored: bool = False) -> None:
-    """Has ``owner.name`` object, in the words of a row, where ``asks`` says yes of its arguments.
+    """Has ``owner.name`` object, in the words of a row, where ``asks`` is true of its arguments.
 
     What is ``ignored`` goes on under every policy: a Gaudi refuses nothing there, it does not do it.
 
@@ -120,7 +120,7 @@ def _put_functions() -> None:
 
 
 def object_to(name: str, ignored: bool = False) -> None:
-    """Say in the words of a row that Gaudi does not do this: told under ``observe`` and where it is ``ignored``, else NotImplementedError."""
+    """Say in the words of a row that Gaudi does not do this: a report under ``observe`` and where it is ``ignored``, else NotImplementedError."""
     from hpushim.emulator import objections
     from hpushim.matrix import load
 

@@ -80,7 +80,7 @@ def share_cpu_random(on: bool) -> None:
 def _answer_for_hpu() -> None:
     """Has ``contiguous()`` and ``is_contiguous()`` answer for the strides of a Gaudi, where results keep the CPU's.
 
-    torch asks no operator for either, so they are replaced.
+    torch calls no operator for either, so they are replaced.
     """
     import torch
 

@@ -180,7 +180,7 @@ def _child_folder(version: str) -> Path:
 
 
 def dress_torch() -> None:
-    """Tell torch's Python side of the device: its module, its seed, its collectives, its autocast. Idempotent.
+    """Register the device with torch's Python side: its module, its seed, its collectives, its autocast. Idempotent.
 
     The emulated package does so when it is imported, however that comes about. Raises EmulatorError.
     """

@@ -47,7 +47,7 @@ def add(counter: str, amount: int = 1) -> None:
 
 
 def add_objection(code: str, line: str, text: str, *, refused: bool) -> None:
-    """Keep what was told of something that Gaudi does otherwise, or ``refused``: once for each code and text."""
+    """Keep what was reported of something that Gaudi does otherwise, or ``refused``: once for each code and text."""
     if len(_objections) < _MOST_OBJECTIONS:
         _objections.setdefault((code, text), (line, refused))
 
@@ -76,7 +76,7 @@ def note(kind: str, what: str) -> None:
 
 
 def snapshot() -> dict[str, Any]:
-    """The books as of now: totals by the contract's names, and the sites. Always says ``"emulated": True``."""
+    """The ledger as of now: totals by the contract's names, and the sites. Always says ``"emulated": True``."""
     native = device.load()
     found: dict[str, Any] = dict(native.totals())
     autocast = {name: found.pop(name) for name in list(found) if name.startswith(_AUTOCAST)}

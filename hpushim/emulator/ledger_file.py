@@ -1,7 +1,7 @@
 """The file that a run's ledger go to: taken before the run begins, written whole when a process of it ends.
 
 The first process of a run takes ``PATH``; further ranks write ``PATH.rank1`` …, helpers ``PATH.pid123``. Nothing but a
-regular file is ever replaced, and no books at all: those of an earlier run are kept beside, ``ledger.json`` as
+regular file is ever replaced, and no ledger at all: those of an earlier run are kept beside, ``ledger.json`` as
 ``ledger.1.json`` and so on; where a run that has not ended holds the file, the later one's go to ``PATH.run123``.
 """
 
@@ -46,7 +46,7 @@ def take(path: Path) -> Path | None:
     """Take the file for this run; returns where the ledger go. Called before anything of the run has happened.
 
     In a child of the run nothing is taken. Where a run that has not ended holds the file, this one's ledger go beside it,
-    which is said. None: it cannot be written, which is said too, and the run goes on without books. Raises EmulatorError
+    which is said. None: it cannot be written, which is said too, and the run goes on without a ledger. Raises EmulatorError
     for what must not be replaced: what is no regular file, or no ledger.
     """
     path = path.absolute()
@@ -76,7 +76,7 @@ def take(path: Path) -> Path | None:
 
 
 def place(path: Path, rank: int | None, active: bool) -> Path | None:
-    """Where the ledger of this process go; None for a helper or a launcher that has nothing to tell."""
+    """Where the ledger of this process go; None for a helper or a launcher that has nothing to report."""
     own = path.with_name(f"{path.name}.pid{os.getpid()}")
     if rank:
         target = path.with_name(f"{path.name}.rank{rank}")
@@ -138,13 +138,13 @@ def _take(path: Path, part: str, folder: int) -> Path:
 
 
 def _holds_books(descriptor: int) -> bool:
-    """Whether a file holds the ledger of a run that ended; a head without books is nobody's loss."""
+    """Whether a file holds the ledger of a run that ended; a head without records loses nothing."""
     return os.fstat(descriptor).st_size > len(_NOT_YET)
 
 
 def _keep_earlier(path: Path, part: str, held: int, folder: int) -> int:
     """Move an earlier run's ledger, with those of its further processes, to a name of their own; returns the file, a new
-    one where books were in it, which this process has."""
+    one where records were in it, which this process has."""
     number = 1
     while _is_there(_numbered(path, number).name + part, folder):
         number += 1
@@ -231,7 +231,7 @@ def _move_parts(path: Path, kept: Path, folder: int) -> bool:
 
 
 def _forget_parts(path: Path, folder: int) -> None:
-    """Remove what processes of a run without books have left beside the file."""
+    """Remove what processes of a run without a ledger have left beside the file."""
     for name in _parts(path, folder):
         with contextlib.suppress(OSError):
             held = _locked(name, folder)
@@ -246,7 +246,7 @@ def _parts(path: Path, folder: int) -> list[str]:
 
 
 def _is_complete(path: Path) -> bool:
-    """Has a process of this run written its books there?"""
+    """Has a process of this run written its ledger there?"""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):  # a pipe would have this process wait
             return False

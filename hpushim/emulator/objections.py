@@ -1,4 +1,4 @@
-"""Tells the C++ device what Gaudi objects to, so that it records it (``observe``), acts on it (``faithful``) or
+"""Gives the C++ device what Gaudi objects to, so that it records it (``observe``), acts on it (``faithful``) or
 raises at the first one (``strict``): environment variable HPUSHIM_POLICY.
 """
 
@@ -71,7 +71,7 @@ def bits(dtypes: Iterable[str]) -> int:
 
 
 def tell(code: str, line: str, text: str, refused: bool = True) -> None:
-    """Say what Gaudi would have refused, or objected to: rank 0 alone, to the logger that the shim speaks through."""
+    """Say what Gaudi would have refused, or objected to: rank 0 alone, to the logger of the shim."""
     ledger.add_objection(code, line, text, refused=refused)
     if messages.verbosity() != "quiet" and messages.is_speaker():
         messages.emit(logging.WARNING, f"{code} {line}: {text} (emulated)")
@@ -101,7 +101,7 @@ Rule = tuple[str, int, int, list[tuple[str, int]], list[str]]
 
 def _operators(profile: Profile) -> list[Rule]:
     """Overloads with an objection: name, what the device does, dtypes taken (bits; 0: no list), dtypes by argument,
-    arguments whose common type is asked."""
+    arguments whose common type counts."""
     rules: list[Rule] = []
     for name, support in profile.operators.support.items():
         if any(part in name for part in _STAND_INS):
@@ -170,7 +170,7 @@ def _kernel_dtypes(
 
 
 def _dtypes(profile: Profile) -> list[tuple[int, int, int, str, str]]:
-    """(dtype, demoted or refused, the narrower dtype, what to tell, code) for dtypes that the device has not as they are."""
+    """(dtype, demoted or refused, the narrower dtype, the text, code) for dtypes that the device has not as they are."""
     from hpushim.matrix import load
 
     rules = []

@@ -1,7 +1,7 @@
 """What was found in a file before, kept in the user's cache folder.
 
 An answer holds for the bytes of a file under its path, the options, this hpushim and its matrix, and for what the rules requested from the
-project: each question is kept with its answer, so a changed helper drops only the files that asked about what changed in it.
+project: each question is kept with its answer, so a changed helper drops only the files that read what changed in it.
 
 A store is one file for each project and set of options, see :mod:`hpushim.engine.store`.
 """
@@ -150,7 +150,7 @@ class Cache:
 
 
 class Watched(Set[Any]):
-    """A set that notes what it is asked: by member, whether there is any, or all of it."""
+    """A set that notes what is read of it: by member, whether there is any, or all of it."""
 
     def __init__(self, name: str, items: Collection[Any], asked: dict[_Question, Any]) -> None:
         self.name = name

@@ -305,7 +305,7 @@ def _text(data: bytes) -> str:
 
 
 def _in_code(data: bytes, text: bytes) -> bool:
-    """Does the text stand in a line before any ``#``?"""
+    """Is the text in a line before any ``#``?"""
     at = data.find(text)
     while at >= 0:
         if b"#" not in data[data.rfind(b"\n", 0, at) + 1 : at]:

@@ -79,7 +79,7 @@ def _folder() -> str:
 
 
 def state(matrix: Matrix, without: Set[str] = _ELSEWHERE) -> bytes:
-    """Stands for this hpushim, its matrix and this Python; ``without`` are rooms that nothing comes from."""
+    """Identifies this hpushim, its matrix and this Python; ``without`` are rooms that nothing comes from."""
     import sys
 
     package = os.path.dirname(os.path.abspath(hpushim.__file__))  # noqa: PTH100, PTH120

@@ -133,7 +133,7 @@ def _in_training(event: Event, told: Told) -> bool:
 
 
 def _first_of(here: list[tuple[str, Line]]) -> tuple[str, Line, Event] | None:
-    """The first line at which a shape was another: the first that is told of in the totals."""
+    """The first line at which a shape was another: the first that the totals name."""
     found = [
         (path, line, event)
         for path, line in here

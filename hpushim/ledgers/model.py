@@ -1,4 +1,4 @@
-"""A ledger as it is in its file, and what is told of it: plain data.
+"""A ledger as it is in its file, and what is reported of it: plain data.
 
 Of the file everything but the totals may be missing, as in one of an older release.
 """
@@ -67,7 +67,7 @@ class Compute(msgspec.Struct, frozen=True):
 
 
 class Objection(msgspec.Struct, frozen=True):
-    """What was told while the program ran."""
+    """What was reported while the program ran."""
 
     code: str
     text: str

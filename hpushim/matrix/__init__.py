@@ -1,6 +1,6 @@
 """The compatibility matrix: what Gaudi does with CUDA-side names, from ``compat_matrix.toml``.
 
-Everything that hpushim knows about Gaudi is asked here::
+Everything that hpushim knows about Gaudi comes from here::
 
     from hpushim.matrix import load
     matrix = load()                                  # cached; no torch, no libcst

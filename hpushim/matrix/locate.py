@@ -1,4 +1,4 @@
-"""Where in a TOML text something stands; needed only when an error is reported."""
+"""Where in a TOML text something is; needed only when an error is reported."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Operators:
 
     @cached_property
     def promoted(self) -> dict[str, tuple[str, ...]]:
-        """Arguments of whose common type the dtype list is asked, by the operator's full name."""
+        """Arguments whose common type is looked up in the dtype list, by the operator's full name."""
         return {
             name: tuple(item.arguments.split())
             for item in self._table.promotion

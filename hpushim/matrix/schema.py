@@ -294,7 +294,7 @@ class DtypeGate(Strict, frozen=True, kw_only=True):
 
 
 class Promotion(Strict, frozen=True, kw_only=True):
-    """Operators whose dtype list is asked for the common type of these arguments, not for each one's."""
+    """Operators whose dtype list is looked up by the common type of these arguments, not for each one's."""
 
     arguments: str
     ops: str

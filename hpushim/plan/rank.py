@@ -58,7 +58,7 @@ class Enough(SystemExit):
 
 
 def environment(world: int, cards: int) -> dict[str, str]:
-    """What a launcher tells rank 0 of ``world`` ranks on servers of ``devices`` devices."""
+    """What a launcher sets for rank 0 of ``world`` ranks on servers of ``devices`` devices."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -78,7 +78,7 @@ def environment(world: int, cards: int) -> dict[str, str]:
 class Rank:
     """Rank 0 of a world that is not there.
 
-    ``device`` gives the emulated device, its C++ extension; ``device``: the bytes of its device, to tell where they would not do; ``fake``: compute nothing.
+    ``device`` gives the emulated device, its C++ extension; ``device``: the bytes of its device, to report where they would not do; ``fake``: compute nothing.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ def _of_group(name: str, args: tuple[Any, ...]) -> _Found | None:
 
 
 def _reduction(boxed: Any) -> str:
-    """The name of a reduce operation; "" where this torch does not tell it."""
+    """The name of a reduce operation; "" where this torch does not name it."""
     from torch.distributed import ReduceOp
 
     if not boxed._has_method("op"):

@@ -40,7 +40,7 @@ class Coverage(msgspec.Struct):
 
 
 class Wanted(msgspec.Struct):
-    """The lines to look at, and what each tells about."""
+    """The lines to look at, and what each is about."""
 
     lines: dict[str, list[int]]
     places: list[tuple[Place, str, frozenset[int]]]  # with the file that runs, and its lines

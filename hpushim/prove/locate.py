@@ -157,7 +157,7 @@ class _Search:
             self.cause.how += f"; of the work by hand ran {by_hand}"
 
     def _ran(self, file: str, line: int) -> bool:
-        """Whether a line of the original ran, as far as it was asked; none of a file that was never loaded did."""
+        """Whether a line of the original ran, as far as it was traced; none of a file that was never loaded did."""
         asked, ran = self.trial.asked.get(file, ()), self.shim.record.lines
         if self.shim.record.files and file not in self.shim.record.files:
             return False

@@ -91,7 +91,7 @@ class Applied(NamedTuple):
 
 
 class Calls(Circular):
-    """The calls of one file. Asked through :class:`~hpushim.pycode.values.Values`."""
+    """The calls of one file. Read through :class:`~hpushim.pycode.values.Values`."""
 
     def __init__(self, source: Source, values: Cells) -> None:
         self._source = source

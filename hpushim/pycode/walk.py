@@ -56,5 +56,5 @@ def starts_at(node: Any) -> tuple[int, int]:
 
 
 def mentions(node: ast.AST, name: str) -> bool:
-    """Does a name stand somewhere in ``node``?"""
+    """Is a name somewhere in ``node``?"""
     return any(isinstance(part, ast.Name) and part.id == name for part in walk(node))

@@ -36,14 +36,14 @@ class Words:
         return " ".join(self.words)
 
     def holds(self, text: str) -> bool:
-        """Does ``text`` stand in the data, as words or as parts of them?"""
+        """Is ``text`` in the data, as words or as parts of them?"""
         known = self._known.get(text)
         if known is None:
             known = self._known[text] = self._search(text)
         return known
 
     def uses(self, written: str) -> bool:
-        """Does a word stand as code uses it: ``.word`` behind a dot or in an import, ``word(`` in a call, ``word=`` as a keyword?
+        """Is a word there as code uses it: ``.word`` behind a dot or in an import, ``word(`` in a call, ``word=`` as a keyword?
 
         A text in a comment has it without these signs.
         """
@@ -190,5 +190,5 @@ def _needed(text: str) -> tuple[frozenset[str], str]:
 
 @lru_cache(maxsize=2)
 def words_in(data: bytes) -> Words:
-    """The words of ``data``; the last texts are kept, for one file is asked at several places in turn."""
+    """The words of ``data``; the last texts are kept, for several places read one file in turn."""
     return Words(data)

@@ -90,7 +90,7 @@ class Efforts(msgspec.Struct, frozen=True):
 
 
 class LineCounts(msgspec.Struct, frozen=True):
-    """Lines with a finding, by the one on it that asks most. The parts add up to ``total``."""
+    """Lines with a finding, by the one on it that needs most work. The parts add up to ``total``."""
 
     total: int = 0
     free: int = 0  #: rewritten by `migrate`, or nothing to do

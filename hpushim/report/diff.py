@@ -13,7 +13,7 @@ _CONTEXT = 3
 def unified(path: str, before: bytes, after: bytes) -> str:
     """A unified diff with ``a/`` and ``b/`` paths, quoted as git quotes them; empty when nothing differs.
 
-    Bytes that are not UTF-8 stand as Python's surrogate escapes, so that encoding the text gives them back.
+    Bytes that are not UTF-8 are kept as Python's surrogate escapes, so that encoding the text gives them back.
     """
     if before == after:
         return ""

@@ -1,6 +1,6 @@
 """A name for each finding that stays the same when lines move: by path, code, the text of its line, and which of its kind it is.
 
-Baselines, code scanning and code quality tell by it what is new. It changes when the line itself changes or the file gets another name.
+Baselines, code scanning and code quality find what is new by it. It changes when the line itself changes or the file gets another name.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hpushim.report.json import dumps
 
 
 def render_gitlab(report: Report) -> str:
-    """A list of issues; ``fingerprint`` is by what GitLab tells new ones from old ones."""
+    """A list of issues; ``fingerprint`` is by what GitLab separates new ones from old ones."""
     items = iter(assess(report).items)
     marks = ((file, mark) for file in report.files for mark in fingerprints(file))
     found = []

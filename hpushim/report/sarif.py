@@ -1,8 +1,8 @@
 """The report as SARIF 2.1.0, for code scanning: a rule for each code with its page, fingerprints, and fixes.
 
 A fix replaces whole lines: those of the hunks of the file's proposed change that the finding's edits lie in. A rewrite that has none, for another
-one of the same file takes its place, says so in its properties. Where a file's rewrites stand or
-fall together, `hpushim migrate` is the way to make them; the fix says so.
+one of the same file takes its place, says so in its properties. Where a file's rewrites must be
+made together, `hpushim migrate` makes them; the fix says so.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def write(path: Path, data: bytes, *, project: Path | None = None) -> None:
 
 
 def check(path: Path, *, project: Path | None = None) -> None:
-    """Raises the OSError that :func:`write` would raise now, as far as that can be told without writing."""
+    """Raises the OSError that :func:`write` would raise now, as far as that can be known without writing."""
     name = _name(path)
     with _folder(path, project) as folder:
         old = folder.look(name)
@@ -100,7 +100,7 @@ def is_temporary(name: str) -> bool:
 def cache_folder() -> tuple[str, str]:
     """The folder for what can be made again, HPUSHIM_CACHE_DIR or the user's own for such things, and which setting says so.
 
-    It may be relative, and would then be another one wherever the user stands: nothing is to be loaded from there.
+    It may be relative, and would then be another one in each working directory: nothing is to be loaded from there.
     """
     chosen = os.environ.get("HPUSHIM_CACHE_DIR")
     if chosen:

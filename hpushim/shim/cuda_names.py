@@ -1,7 +1,7 @@
 """Every public name of ``torch.cuda`` and ``torch.backends.cuda`` that no patch answers: its matrix row decides, at the first call.
 
 A row with an alias is called under its name on ``torch.hpu``, a no-op does nothing, a constant is answered, a refusal
-raises with code and advice. Without a row torch's own behaviour stands, with a clear error where it needs CUDA, and
+raises with code and advice. Without a row torch's own behaviour remains, with a clear error where it needs CUDA, and
 the call is written down as unhandled. No value is ever made up.
 """
 

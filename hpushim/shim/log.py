@@ -42,12 +42,12 @@ def line(text: str) -> None:
 
 
 def note(code: str, text: str) -> None:
-    """Says an approximation: once, or per line or call as ``HPUSHIM_LOG`` asks; counts it for the summary."""
+    """Says an approximation: once, or per line or call as ``HPUSHIM_LOG`` requests; counts it for the summary."""
     _say(logging.INFO, code, text)
 
 
 def warn(code: str, text: str, at: tuple[str, int] | None = None) -> None:
-    """Says something that may surprise: once, even when quiet; of the line that asked, or of the one given."""
+    """Says something that may surprise: once, even when quiet; of the calling line, or of the one given."""
     _say(logging.WARNING, code, text, at)
 
 
@@ -104,7 +104,7 @@ def forget() -> None:
 
 
 def is_first(*key: str) -> bool:
-    """Whether this is asked for the first time since the counts were started: for what is dear to find out."""
+    """Whether this is the first call since the counts were started: for what is dear to find out."""
     with _lock:
         if key in _said:
             return False

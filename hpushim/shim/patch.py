@@ -75,7 +75,7 @@ class Missing:
 
 
 MISSING = Missing()
-"""Stands for an attribute that does not exist."""
+"""Marks an attribute that does not exist."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

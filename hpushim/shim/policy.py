@@ -1,7 +1,7 @@
 """Who is asking? Whether ``torch.cuda.is_available()`` says yes depends on the module that calls.
 
 The user's own code gets True. A library that would pick kernels only NVIDIA hardware runs, or that looks for
-Gaudi itself, gets the truth, and so does torch, which asks CUDA first and knows HPU as its accelerator. The
+Gaudi itself, gets the truth, and so does torch, which checks CUDA first and knows HPU as its accelerator. The
 lists are the matrix's ``[policy]``; ``HPUSHIM_CUDA_AVAILABLE=1|0`` answers the same to everybody but torch.
 """
 

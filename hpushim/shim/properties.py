@@ -12,7 +12,7 @@ from hpushim.shim import log
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """Name, memory in bytes and the capability that CUDA code is told; other CUDA fields do not exist here.
+    """Name, memory in bytes and the capability that CUDA code reads; other CUDA fields do not exist here.
 
     ``multi_processor_count``, which programs log, is the number of tensor processor cores where the device says it, and that is reported.
     """
@@ -68,7 +68,7 @@ def _tensor_cores() -> int:
 
 
 def capability() -> tuple[int, int]:
-    """The compute capability that CUDA code is told: ``(8, 0)``, or what ``HPUSHIM_CAPABILITY`` says.
+    """The compute capability that CUDA code reads: ``(8, 0)``, or what ``HPUSHIM_CAPABILITY`` says.
 
     8.0 is the lowest at which CUDA code uses bf16. Raises HpushimError for a value that is no version.
     """

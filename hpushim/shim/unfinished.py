@@ -1,4 +1,4 @@
-"""Being told when a module that is being imported right now is done.
+"""A callback when a module that is being imported right now is done.
 
 The Gaudi software imports torch on its own first lines. Who waits for torch alone is reported then, when the software has
 not yet given torch its device.

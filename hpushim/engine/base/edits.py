@@ -47,7 +47,7 @@ class Places:
         ]
 
     def before(self, offset: int) -> int:
-        """Where the byte at ``offset`` stood; bytes that are new stand where they were put."""
+        """Where the byte at ``offset`` was; bytes that are new are where they were put."""
         index = bisect.bisect_right(self._new, offset) - 1
         if index < 0:
             return offset
@@ -59,7 +59,7 @@ class Places:
         return edit.span.end + inside - length
 
     def after(self, offset: int) -> int:
-        """Where the byte at ``offset`` of the text before, which no edit touches, stands now."""
+        """Where the byte at ``offset`` of the text before, which no edit touches, is now."""
         return offset + self._shifts[bisect.bisect_right(self._ends, offset)]
 
 

@@ -227,7 +227,7 @@ class Text:
         return Span(starts[line - 1], starts[line] if line < len(starts) else len(self.data))
 
     def holds(self, text: str) -> bool:
-        """Does ``text`` stand anywhere in it? Looked for once, however many nodes somebody asks at."""
+        """Is ``text`` anywhere in it? Looked for once, for all nodes."""
         return words_in(self.data).holds(text)
 
     def matches(self, pattern: re.Pattern[bytes]) -> bool:

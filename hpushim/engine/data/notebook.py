@@ -204,7 +204,7 @@ def _shown(raw: bytes) -> bytes:
 
 
 def _parted(cell: Cell) -> bool:
-    """Does something stand between two strings of its list?"""
+    """Is something between two strings of its list?"""
     return cell.listed and len(cell.pieces) > 1
 
 

@@ -8,7 +8,7 @@ from hpushim.engine.base.kind import Kind
 
 
 def unproven(kind: Kind, before: bytes, after: bytes) -> str | None:
-    """Why ``after`` is worse than ``before``; None when it is not, or when nobody can tell."""
+    """Why ``after`` is worse than ``before``; None when it is not, or when that cannot be known."""
     check = _CHECKS.get(kind)
     if check is None or _error(check, before) is not None:
         return None

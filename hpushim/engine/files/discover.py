@@ -3,7 +3,7 @@
 Files that are named are always taken. In folders: ``.gitignore`` is obeyed for what git does not track, folders that hold no
 project code (virtual environments, caches, other repositories, vendored code that no file imports) are passed over, symbolic
 links are taken once, by what they point to. A folder or file of which a user may have thought that it was
-looked at is listed with the reason; of thousands of data files alike one line speaks. Only the first bytes of regular files are read, all of
+looked at is listed with the reason; thousands of data files alike are one line. Only the first bytes of regular files are read, all of
 Python's where it is to be known what they import, and nothing is waited for.
 """
 
@@ -133,7 +133,7 @@ def project_root(paths: Sequence[Path]) -> Path:
 
 
 def _real(path: Path) -> Path:
-    """``path`` without links, as far as it can be told: a link to itself stays what it is."""
+    """``path`` without links, as far as they resolve: a link to itself stays what it is."""
     return Path(os.path.realpath(path))
 
 
@@ -323,7 +323,7 @@ class _Walk:
         return found
 
     def leave_results(self) -> None:
-        """Takes out what a program wrote, by number alone: none of these files is opened, and one line speaks for all of a kind."""
+        """Takes out what a program wrote, by number alone: none of these files is opened, and one line names all of a kind."""
         data = [each for each in self.files.values() if each.kind in _RESULTS and not each.explicit]
         alike: Counter[tuple[Kind, str]] = Counter()
         forms: list[tuple[tuple[Kind, str], ...]] = []

@@ -1,6 +1,6 @@
 """Which files git tracks, and which have changes that it does not hold yet, without running what a repository's settings name.
 
-``git status`` starts whatever a repository's configuration names. So git is asked only what is in its index and in the last
+``git status`` starts whatever a repository's configuration names. So git only lists what is in its index and in the last
 commit (see :mod:`hpushim.quiet_git`), and the bytes on disk are compared here. A file that only a filter could show to be clean counts as changed.
 """
 
@@ -40,7 +40,7 @@ def uncommitted(files: Iterable[Path]) -> list[Path]:
 
 
 class Tracked:
-    """The files that git tracks below a folder, and the folders that hold them. git is asked at the first question.
+    """The files that git tracks below a folder, and the folders that hold them. git runs at the first question.
 
     Holds nothing where there is no work tree, no git, or no answer: then the patterns of ``.gitignore`` decide alone.
     """

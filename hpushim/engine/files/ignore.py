@@ -294,7 +294,7 @@ def _length(piece: _Piece) -> int:
 
 
 def _at(piece: _Piece, text: str, start: int) -> int:
-    """Where a piece that is at ``start`` ends; -1 if it does not stand there."""
+    """Where a piece that is at ``start`` ends; -1 if it is not there."""
     if isinstance(piece, str):
         return start + len(piece) if text.startswith(piece, start) else -1
     found = _compiled(piece[0]).match(text, start)

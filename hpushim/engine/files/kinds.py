@@ -39,7 +39,7 @@ _SHEBANG = lazily(rb"#!.*?\b(?:(python)|((?:ba|z|k|da)?sh)\b)")
 
 
 def by_name(path: PurePath) -> Kind | None:
-    """The kind that the name tells, None when it tells nothing."""
+    """The kind by the file's name, None when the name says nothing."""
     name = path.name
     suffix = path.suffix.lower()
     if suffix in (".txt", ".in", ".lock"):
@@ -56,7 +56,7 @@ def by_name(path: PurePath) -> Kind | None:
 
 
 def by_first_line(head: bytes) -> Kind | None:
-    """The kind that a ``#!`` line tells."""
+    """The kind by a ``#!`` line."""
     found = _SHEBANG.match(head)
     if not found:
         return None

@@ -185,7 +185,7 @@ def _bare(there: Any) -> Any:
 
 
 def _whole(node: Any) -> bool:
-    """Does the expression stand on several lines by itself, inside brackets or quotes of its own?"""
+    """Is the expression on several lines by itself, inside brackets or quotes of its own?"""
     try:
         ast.parse(_code(node), mode="eval")
     except SyntaxError:

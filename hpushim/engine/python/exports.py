@@ -49,7 +49,7 @@ def in_annotations(module: Module, name: str) -> bool:
 
 
 def _is_type(module: Module, text: ast.Constant) -> bool:
-    """Does the string stand where a type is written?"""
+    """Is the string where a type is written?"""
     child: ast.AST = text
     for above in module.ancestors(text):
         if isinstance(above, (ast.arg, ast.AnnAssign)):

@@ -1,4 +1,4 @@
-"""A parsed file as rules see it: where things stand, what names mean, what encloses what."""
+"""A parsed file as rules see it: where things are, what names mean, what encloses what."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Module(Text, Source):
         return self.line_starts[line - 1] + column
 
     def span(self, node: ast.AST) -> Span:
-        """Where ``node`` stands (decorators excluded; parentheses around it excluded).
+        """Where ``node`` is (decorators excluded; parentheses around it excluded).
 
         Raises ValueError for a part of an f-string whose place is not known.
         """

@@ -69,7 +69,7 @@ def required(parent: ast.AST | None, child: ast.AST) -> int:
 
 
 def bracketed(parent: ast.AST | None, child: ast.AST) -> bool:
-    """Does ``child`` stand inside brackets that ``parent`` writes, so that it may go over several lines?"""
+    """Is ``child`` inside brackets that ``parent`` writes, so that it may go over several lines?"""
     match parent:
         case ast.Call():
             return parent.func is not child

@@ -45,7 +45,7 @@ def is_compound(statement: ast.AST) -> bool:
 
 
 def owner(module: Module, node: ast.AST) -> ast.AST:
-    """The statement, handler or case in whose own text, its body apart, ``node`` stands."""
+    """The statement, handler or case in whose own text, its body apart, ``node`` is."""
     while not isinstance(node, (ast.stmt, *_COMPOUND)):
         above = module.parent(node)
         if above is None:
@@ -68,7 +68,7 @@ def unit(module: Module, statement: ast.AST) -> Unit:
 
 
 def line_group(module: Module, statement: ast.stmt) -> list[ast.stmt]:
-    """The simple statements that stand on one line with ``statement``, in order."""
+    """The simple statements on one line with ``statement``, in order."""
     block, first = module.place(statement)
     last = first
     while first and _same_line(module, block[first - 1], block[first]):

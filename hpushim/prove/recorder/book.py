@@ -1,4 +1,4 @@
-"""The record of one process: JSON lines, each on disk as soon as it is known, so that a killed run has told what it did."""
+"""The record of one process: JSON lines, each on disk as soon as it is known, so that a killed run leaves what it did."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which lines of interest ran: by ``sys.monitoring`` where Python has it (3.12), else by a trace of the project's own files.
 
-A line is reported once; a function without a line left to tell is traced no more.
+A line is reported once; a function without a line left to report is traced no more.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Lines:
 
 
 def watch(orders: book.Orders) -> None:
-    """Tells the lines of interest of this process, in all its threads."""
+    """Reports the lines of interest that this process runs, in all its threads."""
     if not any(orders.lines.values()):
         return
     lines = _Lines(orders)

@@ -31,7 +31,7 @@ def offer_look_alike() -> None:
 
 
 class _Offer:
-    """The last finder: is asked for what nobody else has."""
+    """The last finder: gets what nobody else has."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in ("habana_frameworks", "habana_dataloader") or "hpushim" in sys.modules:

@@ -34,7 +34,7 @@ def install() -> Undo:
 
 
 def _answering(question: Any) -> Undo:
-    """``importlib.util.find_spec`` of a blocked package is None: whoever asks first imports next."""
+    """``importlib.util.find_spec`` of a blocked package is None: code that looks for a package imports it next."""
     function = in_place.plain_function(question)
     if function is None:
         return lambda: True

@@ -41,7 +41,7 @@ class Waiter:
         return sorted(self._waiting)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The spec that the other finders give, with a loader that tells us when the body has run."""
+        """The spec that the other finders give, with a loader that calls back when the body has run."""
         if name not in self._waiting or getattr(self._inside, "name", None) == name:
             return None
         self._inside.name = name

@@ -75,7 +75,7 @@ def _lazy_call(original: Original, callable: Callable[[], Any], **kwargs: Any) -
     level=EXACT,
 )
 def exchange_device(original: Original, device: int) -> int:
-    """``torch.cuda._DeviceGuard`` and compiled code: the one device was current before, nothing was where nothing is asked."""
+    """``torch.cuda._DeviceGuard`` and compiled code: the one device was current before, nothing was where no device is given."""
     return -1 if device < 0 else 0
 
 
@@ -188,7 +188,7 @@ def can_device_access_peer(original: Original, device: Any, peer_device: Any) ->
 
 @patch("torch.cuda:_is_compiled", level=EXACT, optional=True)
 def _is_compiled(original: Original) -> bool:
-    """What is_available answers: both are asked for the same reason."""
+    """What is_available answers: both are called for the same reason."""
     return policy.answers_yes()
 
 
@@ -222,7 +222,7 @@ def get_device_index(original: Original, device: Any, *args: Any, **kwargs: Any)
 
 @patch("torch.cuda._utils:_get_device_index", level=EXACT)
 def get_cuda_device_index(original: Original, device: Any, *args: Any, **kwargs: Any) -> Any:
-    """The same question, asked by the modules of torch.cuda."""
+    """The same answer, for the modules of torch.cuda."""
     return (
         0
         if device is None or devices.is_hpu(_as_device(device))

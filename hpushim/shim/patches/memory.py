@@ -214,7 +214,7 @@ def get_per_process_memory_fraction(original: Original, device: Any = None) -> f
     level=APPROXIMATE,
 )
 def get_allocator_backend(original: Original) -> str:
-    """``native``: code that asks wants to know whether CUDA's asynchronous allocator is on."""
+    """``native``: code that reads it wants to know whether CUDA's asynchronous allocator is on."""
     return "native"
 
 

@@ -1,4 +1,4 @@
-"""What a Ray cluster is told of the devices: a job that requests GPUs gets Gaudi devices."""
+"""What Ray's requests for devices become: a job that requests GPUs gets Gaudi devices."""
 
 from __future__ import annotations
 

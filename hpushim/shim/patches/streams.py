@@ -110,7 +110,7 @@ def kin() -> Undo:
 
 
 def _seen_as(cuda: type, hpu: type) -> Undo:
-    """Sets what ``isinstance`` asks an object of another type: HPU's own class is CUDA's, a subclass is itself."""
+    """Sets the ``isinstance`` check of an object of another type: HPU's own class is CUDA's, a subclass is itself."""
     # ``setattr`` would try to change the class's own class.
     mine = property(lambda self: cuda if type(self) is hpu else type(self))
     return constructor.set_in_type(hpu, "__class__", mine)

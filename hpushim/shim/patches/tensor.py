@@ -99,7 +99,7 @@ def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> 
 
 @patch("torch:Tensor.is_cuda", how="getter", level=APPROXIMATE, factory=True)
 def is_cuda(original: Callable[..., Any]) -> Callable[..., Any]:
-    """True on HPU: code that asks wants to know whether the tensor is on the accelerator."""
+    """True on HPU: code that reads it wants to know whether the tensor is on the accelerator."""
     from torch.overrides import has_torch_function_unary
 
     # The one that a process has, compared as a whole: its type is slow to read.

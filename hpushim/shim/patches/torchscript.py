@@ -42,7 +42,7 @@ def _longer(parsed: Any) -> Any:
 
 @patch("torch._C:ScriptFunction.__call__", "torch._C:ScriptMethod.__call__", row="torch.jit.script", level=WARN)  # fmt: skip
 def run_script(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Scripted code over HPU tensors: told where nobody else does; refused where it asks ``is_cuda``, which it answers itself."""
+    """Scripted code over HPU tensors: reported where nothing else reports them; rejected where they read ``is_cuda``, which TorchScript answers itself."""
     if _on_card(self, args, kwargs):
         if _asks_is_cuda(self):
             log.refuse(

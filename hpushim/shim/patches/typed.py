@@ -163,7 +163,7 @@ _undo_constructor: Undo | None = None
 
 
 def _legacy_constructor(*, on_hpu: bool) -> None:
-    """``torch.Tensor(…)`` makes the default type, which no default device tells it; the hook is as long as the type."""
+    """``torch.Tensor(…)`` makes the default type, which no default device changes; the hook is as long as the type."""
     import torch
 
     global _undo_constructor

@@ -111,7 +111,7 @@ def _name(file: str, why: str) -> None:
 
 
 class _Finder:
-    """Stands first and lets the others find: what they find of the user's own files is read by our loader."""
+    """Comes first and lets the others find: what they find of the user's own files is read by our loader."""
 
     def __init__(self) -> None:
         self.rewriting = False

@@ -157,7 +157,7 @@ def _cuda_build() -> bool:
 def _program(words: Sequence[str], *, native: bool) -> NoReturn:
     """Runs a program; what it starts finds the environment of the run.
 
-    It takes the place of this process, or where there is something to tell at its end, it is waited for.
+    It takes the place of this process, or where there is something to report at its end, it is waited for.
     """
     if native:
         os.environ["HPUSHIM"] = "off"

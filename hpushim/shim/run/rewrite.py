@@ -283,7 +283,7 @@ def _helper(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _import_helpers(tree: ast.Module) -> None:
-    """The import of the helpers, after the docstring and what must stand first."""
+    """The import of the helpers, after the docstring and what must come first."""
     place = 0
     for number, line in enumerate(tree.body):
         docstring = number == 0 and isinstance(line, ast.Expr) and bool(_text(line.value))

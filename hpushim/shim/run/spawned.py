@@ -1,4 +1,4 @@
-"""Stands for the script of ``hpushim run`` in a spawned child: loads it again, rewritten as in the parent.
+"""Takes the place of the script of ``hpushim run`` in a spawned child: loads it again, rewritten as in the parent.
 
 multiprocessing runs this module under the name ``__mp_main__``; its namespace becomes the script's.
 """

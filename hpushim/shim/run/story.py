@@ -1,7 +1,7 @@
 """Has the first process of ``hpushim run`` end with the run's own story, for all of its processes.
 
 Each process with an emulated device leaves its totals in a folder (:mod:`hpushim.emulator.leaving`); the first one adds them up when
-it ends. Where nothing is emulated there is nothing to tell.
+it ends. Where nothing is emulated there is nothing to report.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def begin(*, native: bool) -> None:
 
 
 def is_told() -> bool:
-    """Will this process tell the story of the run when it ends?"""
+    """Will this process print the summary of the run when it ends?"""
     return os.environ.get(VARIABLE, "").partition(" ")[0] == str(os.getpid())
 
 

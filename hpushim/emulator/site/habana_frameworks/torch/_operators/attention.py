@@ -34,7 +34,7 @@ def _reciprocal(scale):
 
 
 def _optional(scale):
-    """Scales that are given as numbers: 0 stands for none."""
+    """Scales that are given as numbers: 0 means none."""
     return None if isinstance(scale, float) and scale == 0.0 else scale
 
 

@@ -120,7 +120,7 @@ def cast_to_fp8(input, scale, stochastic_rounding, out, amax):
 def cast_to_fp8_hybrid(
     input, scale_152=None, scale_143=None, stochastic_rounding=False, is_amax=False
 ):
-    """Both formats at once: e5m2 (rounded at random if asked for), e4m3, and the largest magnitude."""
+    """Both formats at once: e5m2 (rounded at random if requested), e4m3, and the largest magnitude."""
     low, amax = _cast(input, scale_152, stochastic_rounding, is_amax, _E5M2)
     high, _ = _cast(input, scale_143, False, False, _E4M3)
     return low, high, amax

@@ -62,7 +62,7 @@ def plain_index(self, indices):
     "masked_batch_gemm(Tensor a, Tensor b, Tensor mask_a, Tensor mask_b, bool trans_a, bool trans_b) -> Tensor"
 )
 def masked_batch_gemm(a, b, mask_a, mask_b, trans_a, trans_b):
-    """``a @ b + mask_a @ mask_b``, each transposed first if asked."""
+    """``a @ b + mask_a @ mask_b``, each transposed first if requested."""
     if trans_a:
         a, mask_a = a.transpose(-2, -1), mask_a.transpose(-2, -1)
     if trans_b:

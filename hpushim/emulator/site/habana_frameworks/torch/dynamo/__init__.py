@@ -1,4 +1,4 @@
-"""torch.compile on the emulated HPU: the backend ``hpu_backend`` and the device interface that dynamo asks.
+"""torch.compile on the emulated HPU: the backend ``hpu_backend`` and the device interface that dynamo uses.
 
 The backend is found by the package's entry point, so that nothing of dynamo is imported before it is used.
 """

@@ -1,4 +1,4 @@
-"""What dynamo asks of a device."""
+"""What dynamo requires of a device."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ class HpuInterface(DeviceInterface):
 
 
 def _register() -> None:
-    """Tell dynamo of both spellings, ``hpu`` and ``hpu:0``."""
+    """Register both spellings with dynamo, ``hpu`` and ``hpu:0``."""
     register_interface_for_device("hpu", HpuInterface)
     register_interface_for_device(torch.device("hpu", 0).type + ":0", HpuInterface)

@@ -46,7 +46,7 @@ def is_available() -> bool:
 
 
 def device_count():
-    """Cards that a launcher may use: ``HPUSHIM_DEVICES``, default 1 (emulated)."""
+    """Devices that a launcher may use: ``HPUSHIM_DEVICES``, default 1 (emulated)."""
     return emulated.device_count()
 
 
@@ -115,7 +115,7 @@ def get_arch_list() -> list[str]:
 
 
 def set_device(device: _device_t) -> None:
-    """Record which card (module) the process takes; inside the process it stays hpu:0."""
+    """Record which device (module) the process takes; inside the process it stays hpu:0."""
     index = _get_device_index(device, optional=True)
     if os.getenv(HLS_MODULE_ID_VAR):
         # A launcher chose already, and its choice stands.

@@ -151,7 +151,7 @@ class TensorPacker:
     """Takes the tensors out of nested tuples, lists and dicts, and puts them back."""
 
     class Index:
-        """Stands where a tensor was."""
+        """Takes the place of a tensor."""
 
         def __init__(self, value):
             self.value = value
@@ -366,7 +366,7 @@ class ModuleCacher(torch.nn.Module):
         return self.model_dict[input_id].graph_forward(*args, **kwargs)
 
     def set_iteration_count(self, iter_num):
-        """Tell the place within gradient accumulation."""
+        """Set the place within gradient accumulation."""
         self.forward_cnt = iter_num
 
     def is_hpugraph_tracing(self):

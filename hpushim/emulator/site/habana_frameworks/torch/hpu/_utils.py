@@ -14,7 +14,7 @@ HLS_MODULE_ID_VAR = "HLS_MODULE_ID"
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
     """The index that ``device`` (index, name, torch.device, None) means.
 
-    A device without an index, and None, mean the current one if ``optional``; -1 stands for the CPU if ``allow_cpu``.
+    A device without an index, and None, mean the current one if ``optional``; -1 means the CPU if ``allow_cpu``.
     """
     if isinstance(device, int):
         return device

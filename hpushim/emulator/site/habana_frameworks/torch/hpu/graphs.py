@@ -119,7 +119,7 @@ def is_current_stream_capturing():
 
 
 def input_hash(obj):
-    """A hash that tells inputs apart which need graphs of their own: shapes, layouts, plain values, autocast."""
+    """A hash that separates inputs which need graphs of their own: shapes, layouts, plain values, autocast."""
     autocast = torch.is_autocast_enabled("hpu")
     if isinstance(obj, dict):
         return input_hash(tuple(obj.items()))

@@ -1,8 +1,8 @@
 """Random state of the emulated device: one generator, for hpu:0.
 
-``set_rng_ctx`` and ``unset_rng_ctx`` stand in no public source of the vendor; torch's DTensor calls them on hpu
+``set_rng_ctx`` and ``unset_rng_ctx`` are in no public source of the vendor; torch's DTensor calls them on hpu
 (torch/distributed/tensor/_random.py) to read and write the state as a seed and an offset. Between them it names the
-card by the process's rank, so any index is the one card there; elsewhere the vendor's package takes index 0 alone.
+device by the process's rank, so any index is the one device there; elsewhere the vendor's package takes index 0 alone.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def _flag(name, default):
 
 
 def get_pt_hpu_gpu_migration() -> bool:
-    """Is the vendor's migration toolkit asked for?"""
+    """Is the vendor's migration toolkit requested?"""
     return _flag("PT_HPU_GPU_MIGRATION", False)
 
 
@@ -24,7 +24,7 @@ def get_pt_enable_comm_group_cache() -> bool:
 
 
 def get_pt_enable_int64_support() -> bool:
-    """Is int64 asked to be 64 bits wide where the mode would narrow it?"""
+    """Is int64 requested to be 64 bits wide where the mode would narrow it?"""
     return _flag("PT_ENABLE_INT64_SUPPORT", False)
 
 

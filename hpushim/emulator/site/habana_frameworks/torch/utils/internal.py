@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_lazy():
-    """True in lazy mode: ``PT_HPU_LAZY_MODE`` as it was when first asked, else the default of the emulated release."""
+    """True in lazy mode: ``PT_HPU_LAZY_MODE`` as it was at the first call, else the default of the emulated release."""
     if is_lazy._is_lazy is None:
         from hpushim.emulator import profiles
 

@@ -28,7 +28,7 @@ def _adopt_mpi_variables() -> None:
 
 
 def _choose_module(local_rank: int, world_size: int) -> None:
-    """Name the card of this process; a choice made before stands, and a lone process needs none."""
+    """Name the device of this process; a choice made before is kept, and a lone process needs none."""
     if HLS_MODULE_ID_VAR in os.environ or local_rank == -1 or world_size == 1:
         return
     visible = os.environ.get(HABANA_VISIBLE_MODULES_VAR)
@@ -45,7 +45,7 @@ def _choose_module(local_rank: int, world_size: int) -> None:
 def initialize_distributed_hpu(world_size=None, rank=None, local_rank=None) -> tuple[int, int, int]:
     """(world size, rank, local rank) from the arguments if all are given, else from torchrun's or Open MPI's variables.
 
-    Also writes them back to the environment and chooses this process's card. (1, -1, -1) for a lone process.
+    Also writes them back to the environment and chooses this process's device. (1, -1, -1) for a lone process.
     """
     if None not in (world_size, rank, local_rank):
         os.environ.update(WORLD_SIZE=str(world_size), RANK=str(rank), LOCAL_RANK=str(local_rank))

@@ -64,11 +64,11 @@ class Metric(abc.ABC):
             self._end = self._read()
 
     def on_metric_change(self, callback) -> None:
-        """Call ``callback(timestamp, name, stats)`` when told of a change."""
+        """Call ``callback(timestamp, name, stats)`` at each change."""
         self._metric_change_callback = callback
 
     def notify(self, timestamp, event_params):
-        """Tell of a change."""
+        """Report a change."""
         if self._metric_change_callback:
             self._metric_change_callback(timestamp, self.name(), self.stats())
 
