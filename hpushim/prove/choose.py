@@ -16,7 +16,8 @@ import msgspec
 
 from hpushim.model import FileResult, Finding, Origin, Report
 from hpushim.prove import covered
-from hpushim.prove.trial import Outcome, Request, prove, reached
+from hpushim.prove.trial import Outcome, Request, prove
+from hpushim.prove.verdicts import reached
 
 Fate = Literal["kept", "taken back", "not tested", "did not run"]
 #: What runs of a few steps on an emulated device cannot tell from the original, by code, each with the reason.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import tempfile
@@ -15,7 +14,7 @@ import msgspec
 
 from hpushim.errors import HpushimError
 from hpushim.model import Origin, Report, Target
-from hpushim.prove import copies, covered, cuda, metrics, words
+from hpushim.prove import copies, covered, cuda, metrics, verdicts, words
 from hpushim.prove.compare import BITS, Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
 from hpushim.prove.hunks import Hunk, between, original_line
@@ -33,15 +32,12 @@ from hpushim.prove.runs import (
     leaving_nothing,
     started,
 )
+from hpushim.prove.verdicts import Verdict
 from hpushim.prove.words import Command, OnCpu
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
-Verdict = Literal["equal", "equal within", "different", "not distinguishable", "not proved"]
-#: How far apart (relative) two runs may be and be called equal, whatever rounding explains beyond that; and how much it may explain.
-_WIDTH = {"loss": 0.02, "parameters": 0.02, "gradients": 0.2}
-_WIDEST = 0.02
 #: How far apart two runs of the same operators may be without a value that was changed: less than float32 can say.
 _NOTHING = 1e-9
 
@@ -314,9 +310,17 @@ def _proved(trial: Trial) -> Outcome:
         if wider is not None:
             return _proved(wider)
     shim, native = runs[-2:]
-    coverage = covered.covered(wanted, *reached(runs), trial.root)
+    coverage = covered.covered(wanted, *verdicts.reached(runs), trial.root)
     outcome = Outcome(
-        "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
+        "not proved",
+        "",
+        migrated,
+        runs,
+        [],
+        coverage,
+        trial.on_cpu,
+        verdicts.share(shim, native),
+        report,
     )
     outcome.asked = trial.asked
     return _on_cuda(trial, _as_before(trial, _judged(trial, runs, outcome)))
@@ -357,10 +361,8 @@ def _on_cuda(trial: Trial, outcome: Outcome) -> Outcome:
     trial.say(f"running the original and the migrated copy on {found.name}")
     first = trial.run("cuda", _TITLES["cuda"], trial.copy("cuda"))
     if not first.record.steps:
-        why = failure(first)
-        said = f"{why['kind']}: {why['message']}" if why else f"exit code {first.code}"
         outcome.elsewhere.append(first)
-        outcome.cuda = f"not compared on {found.name}: the original makes no step there: {said}"
+        outcome.cuda = f"not compared on {found.name}: the original makes no step there: {verdicts.failed(first)}"
         return outcome
     second = trial.run("cuda-copy", _TITLES["cuda-copy"], _migrated_again(trial, outcome, "cuda-copy"))  # fmt: skip
     outcome.cuda = f"run on {found.name}"
@@ -388,13 +390,6 @@ def _migrated_again(trial: Trial, outcome: Outcome, name: str) -> Path:
     for file in {one.file for one in trial.changes(outcome.report, outcome.migrated)}:
         shutil.copyfile(outcome.migrated / file, folder / file)
     return folder
-
-
-def reached(runs: list[Run]) -> tuple[set[tuple[str, int]], set[str]]:
-    """The lines and files that the original's run on hpu went through; where it fails there, those of its run on the CPU too."""
-    shim = runs[-2].record
-    cpu = runs[0].record if len(runs) == 3 and failure(runs[-2]) else shim
-    return shim.lines | cpu.lines, shim.files | cpu.files
 
 
 def _on_cpu(trial: Trial) -> list[Run]:
@@ -442,143 +437,40 @@ def _source(trial: Trial) -> str:
     return safe_files.read(trial.script).decode(errors="replace")
 
 
-def _share(*runs: Run) -> float | None:
-    """The share of compute operators on the emulated HPU, the smaller one of the runs; None where nothing was trained.
-
-    Where none of them was noted, by the devices of the parameters.
-    """
-    shares = []
-    for one in runs:
-        devices = one.record.devices()
-        if sum(devices.values()):
-            shares.append(devices.get("hpu", 0) / sum(devices.values()))
-        elif one.record.processes:
-            first = one.record.processes[0].steps[0]
-            kinds = first["parameters"]["kinds"] or [x["device"] for x in first["losses"]]
-            shares.append(sum("hpu" in kind for kind in kinds) / max(len(kinds), 1))
-    return min(shares) if shares else None
-
-
 def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     shim, native = runs[-2:]
     cpu = runs[0] if len(runs) == 3 else None
     #: The run on hpu that is compared with the CPU's.
     whole = shim
-    if cpu is not None and _is_mended(cpu, shim, native):
+    if cpu is not None and verdicts.is_mended(cpu, shim, native):
         # What the original cannot do on hpu, the copy can: beyond that the CPU's run is what it has to do.
         whole = native
         pair = compare(shim, native, same_device=True, until=max(shim.record.steps, 1))
-        outcome.unmigrated = _failed(shim)
+        outcome.unmigrated = verdicts.failed(shim)
         pair.notes.insert(0, f"the original fails on hpu, and the copy goes on: {outcome.unmigrated}")  # fmt: skip
         pair.odd.clear()
         outcome.comparisons = [pair]
     else:
         outcome.comparisons = [_on_one_device(trial, outcome)]
-    if cpu is not None and _usable(cpu, shim, native):
+    if cpu is not None and verdicts.usable(cpu, shim, native):
         outcome.comparisons.append(compare(cpu, whole, same_device=False))
     if outcome.difference is None:
         _in_float32(trial, outcome)
         _odd_metrics(trial, outcome)
     outcome.refused = _told(trial, outcome, "refused")
     outcome.narrowed = _told(trial, outcome, "narrowed")
-    difference = outcome.difference
-    if difference is not None:
-        outcome.verdict = "different"
-        outcome.reason = difference.what
-        if trial.request.locate:
-            outcome.cause = locate(trial, outcome)
-    elif stopped := next(
-        (run for run in (shim, native) if run.code is None and not run.record.steps), None
-    ):
-        outcome.reason = (
-            f"{stopped.title}: stopped after {stopped.seconds:.0f} s, before its first optimizer step; "
-            "give it more time with --timeout"
-        )
-    elif not _optimized(whole) and (failure(whole) or whole.code):
-        what = _failed(whole)
-        before = " before its first optimizer step" if whole.record.steps else ""
-        outcome.reason = f"the script fails in every run{before}: {what}"
-        if cpu is not None and not _fail_alike(cpu, whole):
-            fails = failure(cpu) or cpu.code
-            outcome.reason = (
-                f"the script fails on hpu{before}, the original and its migrated copy: {what}; "
-                f"the CPU run {f'fails otherwise: {_failed(cpu)}' if fails else f'made {cpu.record.steps} steps'}"
-            )
-    elif not whole.record.steps:
-        outcome.reason = "no optimizer step was seen: only exit code and output were compared"
-    elif _stops_on_hpu(runs):
-        why = failure(native) or {}
-        outcome.reason = (
-            f"{native.record.steps} steps agree, then the script fails on hpu, the original and its migrated copy: "
-            f"{why['kind']}: {why['message']}"
-        )
-    elif not any(c.steps for c in outcome.comparisons):
-        outcome.reason = "no step was compared"
-    elif wide := _too_wide(outcome.comparisons):
-        outcome.verdict = "not distinguishable"
-        outcome.reason = _not_distinguishable(wide[0])
-    elif not any(map(_moved, (shim, native))):
-        outcome.verdict = "not distinguishable"
-        outcome.reason = (
-            "each gradient is 0 or not finite, so that other data would have made no difference: "
-            "look at the loss"
-        )
-    else:
-        outcome.ends = _failed(native) if failure(native) else ""
-        exact = all(c.exact and not c.largest for c in outcome.comparisons)
-        outcome.verdict = "equal" if exact else "equal within"
-        outcome.reason = f"{max(c.largest for c in outcome.comparisons):.1e}" if not exact else ""
+    outcome.verdict, outcome.reason, outcome.ends = verdicts.judged(
+        runs, whole, outcome.comparisons
+    )
+    if outcome.difference is not None and trial.request.locate:
+        outcome.cause = locate(trial, outcome)
     return outcome
-
-
-def _failed(run: Run) -> str:
-    """How a run ended that failed."""
-    why = failure(run)
-    if why:
-        return f"{why['kind']}: {why['message']}"
-    said = run.errors.strip().splitlines()
-    return f"exit code {run.code}{f', {said[-1][:300]}' if said else ''}"
-
-
-def _fail_alike(one: Run, two: Run) -> bool:
-    """Whether two runs end with the same error; its message may name a file of the run's own copy."""
-    first, second = failure(one), failure(two)
-    if first is None or second is None:
-        return first is second and one.code == two.code
-    same = first["message"] == second["message"] or first["places"][-1:] == second["places"][-1:]
-    return bool(first["kind"] == second["kind"] and same)
-
-
-def _too_wide(pairs: list[Comparison]) -> list[Comparison]:
-    """The pairs that are too far apart, or whose bound would let too much pass, unless the same two runs agree in float32.
-
-    Small gradients alone may be further apart in the narrow format where they are the same to the bit in float32.
-    """
-    narrow = {(c.first, c.second) for c in pairs if c.float32 and not _is_wide(c)}
-    exact = {(c.first, c.second) for c in pairs if c.float32 and c.exact and not c.largest}
-    return [
-        c
-        for c in pairs
-        if any(
-            getattr(c, n) > most
-            for n, most in _WIDTH.items()
-            if n != "gradients" or (c.first, c.second) not in exact
-        )
-        or (_is_wide(c) and (c.first, c.second) not in narrow)
-    ]
-
-
-def _is_wide(pair: Comparison) -> bool:
-    """Whether the numbers of a pair are not those of one program, and its bound is no witness either."""
-    assert pair.bound is not None
-    exact = pair.exact and not pair.largest
-    return not exact and pair.bound.at(max(pair.apart, 1)) > _WIDEST
 
 
 def _in_float32(trial: Trial, outcome: Outcome) -> None:
     """Compares the CPU's run again, without autocast on both devices, where the bound of the narrow format would let too much pass."""
     pair = outcome.comparisons[-1]
-    if pair.first != "cpu" or not pair.steps or not _is_wide(pair):
+    if pair.first != "cpu" or not pair.steps or not verdicts.is_wide(pair):
         return
     trial.say(
         "running the original on both devices again, in float32: the bound of the narrow format is too wide"
@@ -598,32 +490,6 @@ def _in_float32(trial: Trial, outcome: Outcome) -> None:
         second.float32 = True
         second.notes.insert(0, "both without autocast")
         outcome.comparisons.append(second)
-
-
-def _not_distinguishable(wide: Comparison) -> str:
-    assert wide.bound is not None
-    apart = ", ".join(f"{name} {getattr(wide, name):.1e}" for name in _WIDTH)
-    fewer = (
-        ", over fewer steps (--steps 1)" if wide.apart > 1 and wide.bound.at(1) <= _WIDEST else ""
-    )
-    return (
-        f"the runs are apart by {apart}, which rounding in {wide.bound.format} alone could explain ({wide.bound.at(1):.1e} a step) "
-        f"and a fault could too; compare in float32 (without autocast){fewer}, without dropout"
-    )
-
-
-def _moved(run: Run) -> bool:
-    """Whether any gradient of a run is a finite number other than 0, or none is known."""
-    steps = [step for process in run.record.processes for step in process.steps]
-    known = [float(g["norm"]) for step in steps if (g := step["gradients"]) and g["count"]]
-    return not known or any(norm and math.isfinite(norm) for norm in known)
-
-
-def _optimized(run: Run) -> bool:
-    """Whether an optimizer stepped, or a script that writes its updates itself came to its end."""
-    return bool(run.record.steps) and not (
-        failure(run) and all(process.by_hand for process in run.record.processes)
-    )
 
 
 def _odd_metrics(trial: Trial, outcome: Outcome) -> None:
@@ -675,24 +541,3 @@ def _on_one_device(trial: Trial, outcome: Outcome) -> Comparison:
     pair = compare(shim, native, same_device=True, repeats=False)
     pair.notes.append("a second run of the original does not repeat its bits either")
     return pair
-
-
-def _is_mended(cpu: Run, shim: Run, native: Run) -> bool:
-    """Whether the original fails on hpu alone, and its migrated copy does not."""
-    ends = all(run.code == 0 and failure(run) is None for run in (cpu, native))
-    return ends and failure(shim) is not None
-
-
-def _stops_on_hpu(runs: list[Run]) -> bool:
-    """Whether both runs on hpu end with an uncaught exception, and no run on the CPU shows that it is the script's own."""
-    if len(runs) == 3 and _usable(*runs):
-        return False
-    return failure(runs[-1]) is not None and failure(runs[-2]) is not None
-
-
-def _usable(cpu: Run, shim: Run, native: Run) -> bool:
-    """Whether the CPU run is a reference: it trained, and did not fail for want of a device, or later than both runs on hpu."""
-    mine, other = failure(cpu), failure(shim)
-    fails_alike = mine is not None and other is not None and mine["kind"] == other["kind"]
-    later = all(failure(run) and run.record.steps < cpu.record.steps for run in (shim, native))
-    return bool(cpu.record.steps) and (mine is None or fails_alike or later)

@@ -13,9 +13,23 @@ from typing import Any
 import msgspec
 import pytest
 import warm
+from steps_by_hand import NORM
+from steps_by_hand import loss as _loss
+from steps_by_hand import run as _run
+from steps_by_hand import step as _step
 
 from hpushim.model import Target
-from hpushim.prove import bounds, certificate, copies, covered, hunks, locate, trial, words
+from hpushim.prove import (
+    bounds,
+    certificate,
+    copies,
+    covered,
+    hunks,
+    locate,
+    trial,
+    verdicts,
+    words,
+)
 from hpushim.prove.compare import Comparison, _odd_collective, compare, first_operator
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run, failure
@@ -111,36 +125,6 @@ def test_what_operators_gave_sets_the_bound_and_the_count_of_devices() -> None:
     assert Record([]).devices() == {}
 
 
-NORM = {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on hpu": 1}, "each": [[1.2, 0.0], [1.6, 0.0]]}  # fmt: skip
-
-
-def _step(number: int, **changes: Any) -> dict[str, Any]:
-    norm = NORM
-    loss = {"value": "1.0", "dtype": "float32", "device": "hpu", "place": ["t.py", 5]}
-    found = {
-        "step": number,
-        "optimizer": 0,
-        "rank": None,
-        "rates": [0.1],
-        "options": [{"betas": [0.9, 0.99], "nesterov": False}],
-        "losses": [loss],
-        "gradients": norm,
-        "parameters": norm,
-        "marks": [1, 0, 1],
-        "place": ["t.py", 6],
-    }
-    return {**found, **changes}
-
-
-def _run(*steps: dict[str, Any], code: int = 0, saved: list[Any] | None = None) -> Run:
-    process = Process(0, list(steps), saved=saved or [])
-    return Run("shim", "run", ("python",), code, 1.0, "", "", Record([process]))
-
-
-def _loss(value: float) -> list[dict[str, Any]]:
-    return [{"value": repr(value), "dtype": "float32", "device": "hpu", "place": ["t.py", 5]}]
-
-
 @pytest.mark.parametrize(
     ("changed", "kind"),
     [
@@ -201,7 +185,7 @@ def test_small_gradients_may_be_apart_in_bfloat16_where_float32_gives_the_same_b
     pairs = [narrow]
     if again is not None:
         pairs.append(Comparison("cpu", "native", 2, bound=bounds.Bound("float32", 600), float32=True, **again))  # fmt: skip
-    assert len(trial._too_wide(pairs)) == wide
+    assert len(verdicts._too_wide(pairs)) == wide
 
 
 @pytest.mark.parametrize(
@@ -354,8 +338,8 @@ def test_a_cpu_run_that_fails_later_than_both_on_hpu_is_a_reference(
     on_hpu = [run(steps, "ValueError" if fails else None) for steps in hpu]
     alike = fails and ends == "ValueError"
     expected = ends is None or alike or (fails and max(hpu) < 2)
-    assert trial._usable(run(2, ends), *on_hpu) is expected
-    assert not trial._usable(run(0, ends), *on_hpu)
+    assert verdicts.usable(run(2, ends), *on_hpu) is expected
+    assert not verdicts.usable(run(0, ends), *on_hpu)
 
 
 @pytest.mark.parametrize(
@@ -383,8 +367,8 @@ def test_how_a_run_ended_and_which_end_alike(errors: Any, said: str, alike: list
         (),
         None,
     ]
-    assert trial._failed(run(errors)) == said
-    assert [trial._fail_alike(run(errors), run(other)) for other in others] == alike
+    assert verdicts.failed(run(errors)) == said
+    assert [verdicts._fail_alike(run(errors), run(other)) for other in others] == alike
 
 
 @pytest.mark.parametrize(("ours", "theirs", "found"), [("ab", "ab", (None, None)), ("ab", "a", (None, 2)), ("ab", "x", (None, 1)), ("a", "ab", (2, None)), ("ab", "ax", (2, None)), ("", "a", (1, None)), ("a", "", (None, 1))])  # fmt: skip
