@@ -70,11 +70,11 @@ class Comparison(msgspec.Struct):
 
 
 def compare(
-    first: Run, second: Run, *, same_device: bool, until: int = 0, repeats: bool = True
+    first: Run, second: Run, *, same_device: bool, cut: bool = False, repeats: bool = True
 ) -> Comparison:
     """``second`` against ``first``. On the ``same_device`` the same numbers are expected, but for the rounding of float32.
 
-    With ``until`` the second run was ended after that step, so how the runs end is no difference. Where the first run does not repeat
+    With ``cut`` the second run was ended early, so how the runs end is no difference. Where the first run does not repeat
     its own bits, other bits alone are none either.
     """
     result = Comparison(first.way, second.way)
@@ -83,7 +83,7 @@ def compare(
     found: list[Difference] = []
     _ranks(first, second, result, found, same_device)
     found.sort(key=lambda one: one.step)
-    ended = _endings(first, second, result) if not until else None
+    ended = _endings(first, second, result) if not cut else None
     found = [one for one in found if repeats or one.kind != BITS]
     if ended is not None and ended.kind == "error":  # which is why a process did not train
         found = [one for one in found if one.kind != "processes"]
@@ -174,6 +174,7 @@ def _steps(
             a = {**a, "marks": [0, *a["marks"][1:]]}  # the mark behind the last of them is enough
         wrong = _step(a, b, result, limit, scale, steepest, same)
         if wrong is not None:
+            result.exact = False
             found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
             break
     result.steps = max(result.steps, count)

@@ -329,7 +329,7 @@ class _Search:
         ends = self.wrong.kind in ("error", "exit", "steps", "checkpoint", "metric")
         step = 0 if ends else self.cause.step
         mixed = trial.run("shim", "part", folder, steps=step or trial.plan.steps)
-        pair = compare(self.shim, mixed, same_device=True, until=step)
+        pair = compare(self.shim, mixed, same_device=True, cut=bool(step))
         if self.wrong.kind == "metric":
             return any(one.shown() == self.wrong.what for one in pair.odd)
         found = pair.difference

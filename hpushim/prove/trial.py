@@ -445,7 +445,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     if cpu is not None and verdicts.is_mended(cpu, shim, native):
         # What the original cannot do on hpu, the copy can: beyond that the CPU's run is what it has to do.
         whole = native
-        pair = compare(shim, native, same_device=True, until=max(shim.record.steps, 1))
+        pair = compare(shim, native, same_device=True, cut=True)
         outcome.unmigrated = verdicts.failed(shim)
         pair.notes.insert(0, f"the original fails on hpu, and the copy goes on: {outcome.unmigrated}")  # fmt: skip
         pair.odd.clear()

@@ -672,6 +672,17 @@ def test_runs_go_on_side_by_side_only_where_neither_is_in_the_others_way(
     command = words.Command(launcher, "train.py", ())
     assert trial._may_go_together(command, [before]) is expected
     assert not trial._may_go_together(command, [])  # nothing is known of the script
+    failed = _run(_step(1))
+    failed.record.errors.append({"kind": "E", "message": "", "places": []})
+    assert not any(trial._may_go_together(command, [before, other]) for other in (failed, _run()))
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert not trial._may_go_together(command, [before])
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert trial._may_go_together(command, [before]) is expected
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert not trial._may_go_together(command, [before])
 
 
 def test_what_only_imports_is_not_what_is_named() -> None:
