@@ -124,7 +124,10 @@ def _answer(job: dict[str, Any], items: dict[str, pytest.Item], loaded: _Loaded)
             os.close(read)
             os.setpgid(0, 0)
             with os.fdopen(write, "w", buffering=1) as out:
-                _ask(job, asked, loaded, Path(folder), out)
+                try:
+                    _ask(job, asked, loaded, Path(folder), out)
+                except BaseException as error:
+                    print(f"broke\t{error!r}", file=out)
         finally:
             os._exit(0)
     os.close(write)
@@ -183,6 +186,8 @@ def _heard(read: int, child: int, costs: dict[str, float]) -> dict[str, Any]:
             result.setdefault("all failed", []).append(result["failed"])
         elif what == "not taken":
             result["taken"] = False
+        elif what == "broke":
+            result["broke"] = rest
         elif what == "done":
             done_all = True
     if begun and not done_all:

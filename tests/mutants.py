@@ -306,6 +306,8 @@ class Asked:
             said = self.ask(tests, costs, file=str(path), before=str(before), after=str(after))
             if said["failed"]:
                 return f"killed by {said['failed']}", said["why"]
+            if said.get("broke"):  # the mutant was not asked
+                raise RuntimeError(f"{mutant}: {said['broke']}")
             if (again or not said["taken"]) and (test := self.anew(again or tests, costs)):
                 return f"killed by {test}", "in a process of its own"
         finally:

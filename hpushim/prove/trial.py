@@ -459,9 +459,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         _odd_metrics(trial, outcome)
     outcome.refused = _told(trial, outcome, "refused")
     outcome.narrowed = _told(trial, outcome, "narrowed")
-    outcome.verdict, outcome.reason, outcome.ends = verdicts.judged(
-        runs, whole, outcome.comparisons
-    )
+    outcome.verdict, outcome.reason, outcome.ends = verdicts.of(runs, whole, outcome.comparisons)
     if outcome.difference is not None and trial.request.locate:
         outcome.cause = locate(trial, outcome)
     return outcome

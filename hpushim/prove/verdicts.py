@@ -22,7 +22,7 @@ class Judgement(NamedTuple):
     ends: str = ""
 
 
-def judged(runs: list[Run], whole: Run, pairs: list[Comparison]) -> Judgement:
+def of(runs: list[Run], whole: Run, pairs: list[Comparison]) -> Judgement:
     """Of the runs of a proof; ``whole`` is that on hpu that was compared with the CPU's."""
     shim, native = runs[-2:]
     difference = next((pair.difference for pair in pairs if pair.difference), None)

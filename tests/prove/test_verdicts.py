@@ -350,7 +350,7 @@ NO_NUMBER = {"gradients": {**NORM, "norm": "nan"}}
 )  # fmt: skip
 def test_what_runs_and_comparisons_come_to(runs: list[Run], pairs: list[Comparison], expected: tuple[str, ...]) -> None:  # fmt: skip
     pairs = [msgspec.structs.replace(one, bound=bounds.Bound("float32", 10)) for one in pairs]
-    assert verdicts.judged(runs, runs[-2], pairs) == expected
+    assert verdicts.of(runs, runs[-2], pairs) == expected
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_what_runs_and_comparisons_come_to(runs: list[Run], pairs: list[Comparis
 def test_a_bound_that_lets_too_much_pass(roundings: int, apart: int, fewer: str) -> None:
     bound = bounds.Bound("float16", roundings)
     pair = Comparison("cpu", "shim", 2, 0.03, 0.1, 0.01, bound=bound, exact=False, apart=apart)
-    found = verdicts.judged([made(), made()], made(), [SAME_BOUND, pair])
+    found = verdicts.of([made(), made()], made(), [SAME_BOUND, pair])
     said = f"the runs are apart by loss 3.0e-02, parameters 1.0e-02, gradients 1.0e-01, which rounding in float16 alone could explain ({bound.at(1):.1e} a step) and a fault could too; compare in float32 (without autocast){fewer}, without dropout"
     assert found == ("not distinguishable", said, "")
 
