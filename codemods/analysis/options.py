@@ -12,6 +12,7 @@ from hpushim.matrix import Row
 from ..edits.spelling import BACKEND, hpu
 from .device_texts import device_name
 from .project_facts import COMPARED_DEVICES, DEVICE_OPTIONS, OPTION_CHOICES
+from .trainers import SWITCHES
 
 _PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
 CUDA_DEVICE = re.compile(r"cuda(?::(\d+))?")
@@ -94,6 +95,24 @@ def setting(text: Text, option: str, value: str) -> Row | None:
     """What the matrix says of a setting that has another value on Gaudi: ``--dynamo_backend inductor``."""
     row = text.matrix.row(f"{option.lstrip('-')}: {value}", "config")
     return row if row is not None and row.target else None
+
+
+def for_cuda(text: Text, option: str, value: str) -> Row | None:
+    """What the matrix says of an option that requests from a launcher, or from a trainer that reads it, what CUDA alone has:
+    ``--nproc_per_node gpu``, ``--trainer.gpus 2``, ``--tf32 True``, ``--optim adamw_bnb_8bit``. One of the project's own is reported in its code.
+    """
+    owner, _, name = option.lstrip("-").replace("-", "_").rpartition(".")
+    row, named = None, text.matrix.row
+    if name == "nproc_per_node":
+        row = named("torch.distributed.run") if value == "gpu" else None
+    elif owner == "trainer":
+        chosen = value in ("gpu", "cuda") if name == "accelerator" else value not in ("0", "null")
+        row = named(f"lightning.Trainer({name}=)", "argument") if chosen else None
+    elif name == "optim":
+        row = named(value, "string")
+    elif option.startswith("--") and option not in text.project.options and (value.startswith("-") or value.lower() in ("true", "1")):  # fmt: skip
+        row = named(f"transformers.TrainingArguments({name}=)", "argument") or named(SWITCHES.get(name, ""))  # fmt: skip
+    return row if row is not None and (row.status == "unsupported" or name in ("nproc_per_node", "optim", *SWITCHES)) else None  # fmt: skip
 
 
 def builds(path: str) -> bool:

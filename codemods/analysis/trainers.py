@@ -26,6 +26,12 @@ _ENDS = {
 #: Settings of other things than a trainer.
 _OTHERS = frozenset({"ModelConfig", "DatasetMixtureConfig", "DatasetConfig", "JudgeConfig"})
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser", "ArgumentParser")
+#: What is said of an option that is on: the row of the package that it requests.
+SWITCHES = {
+    "use_flash_attention_2": "flash_attention_2",
+    "use_liger_kernel": "liger_kernel",
+    "use_vllm": "vllm",
+}
 
 
 def is_settings(name: str) -> bool:

@@ -13,6 +13,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.names import word
 from ..analysis.project_facts import COUNTS
 from ..analysis.verdict import ask, sentence
+from ..edits.arguments import argument
 
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count", "torch.accelerator.device_count")
 #: Names for the devices of one process, whatever gives them their value.
@@ -55,16 +56,17 @@ class DeviceCount(Rule):
 
 
 def _counts(module: Module) -> Iterator[ast.expr]:
-    """The calls that count devices, and the names that hold such a count."""
+    """The calls that count devices, and the names that hold such a count, unless so many processes are started: each has one device."""
     words: set[str] = set()
-    for call in module.index.calls("device_count"):
+    started = {word(getattr(number, "func", number)) for call in module.index.calls("spawn") if (number := argument(call, "nprocs", 2)) is not None}  # fmt: skip
+    for call in module.index.calls("device_count") if "device_count" not in started else ():
         if module.qualified(call.func) in _COUNTS:
             yield call
             words.update(_targets(module, call))
     named = {found[0].decode() for found in _NAMED.finditer(module.data)}
     here = any(map(module.holds, _OF_DEVICES))
     words.update(named if here else named & module.project.names(COUNTS.name))
-    words.discard("device_count")
+    words -= {"device_count", *started}
     for each in sorted(words):
         yield from (
             n

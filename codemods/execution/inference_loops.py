@@ -16,6 +16,7 @@ from ..analysis.names import foreign, word
 from ..analysis.placement import DEVICES, reaches_a_device
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
+from ..values.changing import counts
 from ..values.tensors import is_model, is_tensor
 from ..values.training import own_method
 
@@ -39,7 +40,6 @@ _ASKS = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _FILLED = ("torch.full", "torch.full_like", "torch.tensor")
 _COUNTED = "an index that a loop counts"
-_COUNTS = re.compile(r"t?range|enumerate")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 
 
@@ -149,25 +149,13 @@ def _is_run(module: Module, call: ast.Call) -> bool:
 
 def _counted(module: Module, loop: ast.For | ast.While) -> set[str]:
     """The names that hold the number of a turn: ``i`` of ``for i in range(n)``, both of ``enumerate``, and what is worked out of them."""
-    if isinstance(loop, ast.While) or not any(_counts(value) for value in (loop.iter, *module.values(loop.iter))):  # fmt: skip
+    if isinstance(loop, ast.While) or not any(counts(value) for value in (loop.iter, *module.values(loop.iter))):  # fmt: skip
         return set()
     found = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
     for part in walk(loop):
         if isinstance(part, ast.Assign) and isinstance(part.value, ast.BinOp) and _mentions(part.value, found):  # fmt: skip
             found |= {target.id for target in part.targets if isinstance(target, ast.Name)}
     return found
-
-
-def _counts(node: ast.expr) -> bool:
-    """``range(n)``, ``tqdm(enumerate(x))``, ``list(range(n))[::-1]``."""
-    while not (isinstance(node, ast.Call) and _COUNTS.fullmatch(word(node.func))):
-        if isinstance(node, ast.Call) and node.args:
-            node = node.args[0]
-        elif isinstance(node, ast.Subscript):
-            node = node.value
-        else:
-            return False
-    return True
 
 
 def _mentions(node: ast.AST, names: set[str]) -> bool:

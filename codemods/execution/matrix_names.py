@@ -16,11 +16,13 @@ from ..analysis.load_places import is_host
 from ..analysis.names import called, word
 from ..analysis.placement import DEVICES, is_on_device, reaches_a_device
 from ..analysis.project_facts import GROUP_MAKERS
+from ..analysis.training_facts import STEP_CALLS
 from ..bases.row_argument import by_row
 from ..bases.row_name import RowNameRule
 from ..edits.arguments import argument
+from ..values.changing import SCHEDULES, changes_each_step
 from ..values.tensors import stays_on_host
-from ..values.training import runs_once
+from ..values.training import runs_in_step, runs_once
 
 _SCRIPT = "torch.jit.script"
 _GLOO_ONLY = "torch.distributed.monitored_barrier"
@@ -33,16 +35,17 @@ _PLAIN = "setuptools.Extension"
 _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
 
-#: A number that is a part of the compiled graph, and the methods that take one.
+#: A number that is a part of the compiled graph, and what takes one: the option, and how many arguments there are where it is the first.
 _NUMBERS = "numbers given to operators"
-_TAKE_NUMBERS = ("add_", "sub_", "addcdiv_", "addcmul_")
+_TAKE_NUMBERS = {"add_": ("alpha", 2), "sub_": ("alpha", 2), "addcdiv_": ("value", 3), "addcmul_": ("value", 3)}  # fmt: skip
 
 
 class MatrixName(RowNameRule):
     """A use of a name whose row carries one of these codes."""
 
-    wants = Wants(calls=("addcdiv_",), project=DEVICES, facts=(GROUP_MAKERS,))
-    also = Wants(calls=_TAKE_NUMBERS)
+    wants = Wants(
+        calls=tuple(_TAKE_NUMBERS), project=(*DEVICES, *SCHEDULES), facts=(GROUP_MAKERS, STEP_CALLS)
+    )
 
     HPU512 = Code(
         "torchscript-or-export",
@@ -87,9 +90,9 @@ class MatrixName(RowNameRule):
     )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
-        """``p.addcdiv_(-step_size, mean, denominator)`` in an optimizer of the project."""
+        """``p.addcdiv_(-step_size, mean, denominator)`` in an optimizer of the project, ``ema.add_(p, alpha=1 - decay)`` in a step."""
         row = module.matrix.row(_NUMBERS)
-        if row is not None and module.target.mode != "lazy" and word(node.func) in _TAKE_NUMBERS and reaches_a_device(module) and _changes_in_steps(module, node):  # fmt: skip
+        if row is not None and module.target.mode != "lazy" and word(node.func) in _TAKE_NUMBERS and _changes_in_steps(module, node):  # fmt: skip
             self._uses.append((node, row))
         return ()
 
@@ -132,25 +135,13 @@ class MatrixName(RowNameRule):
 
 
 def _changes_in_steps(module: Module, call: ast.Call) -> bool:
-    """Is a method in an optimizer's ``step`` given a number that is worked out of the number of steps?"""
-    owner = enclosing_class(module, call)
-    if owner is None or not any(
-        base.endswith("Optimizer") for base in base_words(module, owner.name)
-    ):
-        return False
-    given = [k.value for k in call.keywords if k.arg in ("alpha", "value")]
-    given += call.args[:1] if len(call.args) > 1 else []
-    return any(_is_of_step(module, each) for each in given)
-
-
-def _is_of_step(module: Module, node: ast.expr, depth: int = 4) -> bool:
-    for part in walk(node):
-        if word(part) == "step" or (isinstance(part, ast.Constant) and part.value == "step"):
-            return True
-        bound = module.bindings(part) if depth and isinstance(part, ast.Name) else ()
-        if any(each.value is not None and _is_of_step(module, each.value, depth - 1) for each in bound):  # fmt: skip
-            return True
-    return False
+    """Is a method, in a step or in an optimizer's own, given a number that is another one each time?"""
+    option, count = _TAKE_NUMBERS[word(call.func)]
+    given = [k.value for k in call.keywords if k.arg == option]
+    given += call.args[:1] if len(call.args) == count else []
+    owner = enclosing_class(module, call) if given and reaches_a_device(module) else None
+    steps = owner is not None and any(base.endswith("Optimizer") for base in base_words(module, owner.name))  # fmt: skip
+    return any(changes_each_step(module, each) for each in given) and (steps or runs_in_step(module, call))  # fmt: skip
 
 
 def _is_on_cpu(module: Module, call: ast.Call) -> bool:

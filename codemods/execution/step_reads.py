@@ -36,13 +36,12 @@ _BRANCH = "Python branches on tensor values"
 _METHODS = ("item", "tolist", "cpu", "numpy")
 #: What a condition requests from the values of a tensor.
 _ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum", "max", "min", "mean", "norm", "item")  # fmt: skip
-_SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
+#: What shows the values that it is given.
+_SHOWS = ("print", "log", "info", "debug", "warning", "write", "add_scalar", "add_scalars", "set_postfix", "set_postfix_str", "set_description", "format", "track", "record", "log_metric", "log_metrics")  # fmt: skip
 #: A number that is written with so many digits.
 _DIGITS = re.compile(r"\.\d*[efgEFG]")
 #: The same as it is written, behind what a format begins with.
 _FORMAT = re.compile(rb"[%:] ?[^\s\"'()]*\.\d*[efgEFG]")
-#: Of these, those that keep a tensor as it is.
-_KEEPS = frozenset(["append", "update", "log_dict"])
 #: Types that a tensor's value is read with.
 _NUMBERS = ("float", "int")
 #: What a file has that computes on a device, or in a project with one.
@@ -73,11 +72,14 @@ class StepRead(Rule):
         self._reads: dict[ast.stmt, tuple[ast.expr, str]] = {}
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
-        func = node.func
-        by_method = (
-            isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func)
-        )
-        if by_method or _as_number(module, node) or _spread(module, node) or _on_bar(module, node):
+        func, name = node.func, word(node.func)
+        if name in _METHODS:
+            read = isinstance(func, ast.Attribute) and _reads(module, func)
+        elif name in _NUMBERS:
+            read = _as_number(module, node)
+        else:
+            read = _spread(module, node) if name in _SIZED else _on_bar(module, node)
+        if read:
             self._reads.setdefault(module.statement(node), (node, _READ))
         return ()
 
@@ -85,9 +87,12 @@ class StepRead(Rule):
         if not (any(map(module.holds, _SHOWS_IT)) or reaches_a_device(module)):
             return
         for name in _losses(module):
-            read = _read_of(module, name) if in_every_step(module, name) else None
-            if read is not None:
+            read = _read_of(module, name)
+            if read is not None and in_every_step(module, name):
                 self._reads.setdefault(module.statement(name), read)
+        for shows, value in _displayed(module):
+            if is_tensor(module, value):
+                self._reads.setdefault(module.statement(shows), (shows, _READ))
         for value in _formatted(module):
             if in_every_step(module, value) and is_tensor(module, value):
                 self._reads.setdefault(module.statement(value), (value, _READ))
@@ -104,7 +109,7 @@ class StepRead(Rule):
 
 def _as_number(module: Module, node: ast.Call) -> bool:
     """``float(loss)`` in a step; gradients, ``float(torch.norm(p.grad))``, are read in each step, wherever that is written."""
-    if not isinstance(node.func, ast.Name) or node.func.id not in _NUMBERS or len(node.args) != 1:
+    if not isinstance(node.func, ast.Name) or len(node.args) != 1:
         return False
     given = node.args[0]
     if isinstance(given, ast.Call) and any(
@@ -146,7 +151,7 @@ def _is_share(module: Module, given: ast.expr) -> bool:
 def _spread(module: Module, node: ast.Call) -> bool:
     """``x.permute(*order)`` in a step, where the order is a tensor: each of its elements is read."""
     given = [arg.value for arg in node.args if isinstance(arg, ast.Starred)]
-    return word(node.func) in _SIZED and any(
+    return any(
         is_tensor(module, each) and not stays_on_host(module, each) and runs_in_step(module, node)
         for each in given
     )
@@ -201,16 +206,13 @@ def _requests(module: Module, test: ast.expr, *, strict: bool = False) -> bool:
     """Does a condition request values of a tensor in every step?"""
     parts = [*_asked(module, test, strict=strict)]
     parts += [each for part in parts if isinstance(part, ast.Name) and part is not test for each in _unread(module, part)]  # fmt: skip
-    calls = (part for part in parts if isinstance(part, ast.Call))
-    if any(word(call.func) in _ASKS and _asks_tensor(module, call) for call in calls):
-        return True
-    return any(_compares_tensor(module, part) for part in parts)
-
-
-def _compares_tensor(module: Module, part: ast.expr) -> bool:
-    """``if count > 0:``, where that is a tensor."""
-    plain = isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS)
-    return plain and _holds_tensor(module, (part.left, *part.comparators))  # type: ignore[attr-defined]
+    for part in parts:
+        if isinstance(part, ast.Call) and word(part.func) in _ASKS and _asks_tensor(module, part):
+            return True
+        # ``if count > 0:``, where that is a tensor.
+        if isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS) and _holds_tensor(module, (part.left, *part.comparators)):  # fmt: skip
+            return True
+    return False
 
 
 def _holds_tensor(module: Module, parts: Iterable[ast.expr]) -> bool:
@@ -279,6 +281,32 @@ def _losses(module: Module) -> Iterator[ast.Name]:
         yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
 
 
+def _displayed(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What shows values in every step, with each value: ``add_scalar("a", x.mean(), n)``, ``log({"a": x})``, ``print(f"{x}")``."""
+    if not module.view(step_regions):
+        return
+    for call in [call for name in _SHOWS for call in module.index.calls(name)]:
+        if not in_every_step(module, call) or (word(call.func) == "log" and _is_no_log(module, call.func)):  # fmt: skip
+            continue
+        given: list[tuple[ast.expr, ast.expr]] = [(call, each) for each in (*call.args, *(k.value for k in call.keywords))]  # fmt: skip
+        for shows, value in given:  # grows
+            match value:
+                case ast.Dict(values=inner) | ast.Tuple(elts=inner) | ast.List(elts=inner) | ast.JoinedStr(values=inner):  # fmt: skip
+                    given += [(shows, each) for each in inner]
+                case ast.FormattedValue(value=inside):
+                    given.append((inside, inside))
+                case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=inside) | ast.Call(func=ast.Name(id="str"), args=[inside]):  # fmt: skip
+                    given.append((shows, inside))
+                case _:
+                    yield shows, value
+
+
+def _is_no_log(module: Module, func: ast.expr) -> bool:
+    """``torch.log(x)``, and Lightning's ``self.log``, which keeps the tensor."""
+    kept = isinstance(func, ast.Attribute) and word(func.value) == "self"
+    return kept or (module.qualified(func) or "").startswith(("torch.", "numpy.", "math."))
+
+
 def _formatted(module: Module) -> Iterator[ast.expr]:
     """What is written as a number: ``"%.4g" % x``, ``f"{x:.4f}"``, ``"{:.4f}".format(x)``, which reads the value of a tensor."""
     for unit in module.index.holding(_FORMAT) if module.view(step_regions) else ():
@@ -341,19 +369,10 @@ def _condition(module: Module, node: ast.expr) -> ast.expr | None:
 
 
 def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
-    """What reads the value of a loss: a condition, a text, a call that shows it."""
+    """What reads the value of a loss: a condition, a text."""
     parent = module.parent(name)
     if isinstance(parent, ast.Compare):
         test = _condition(module, parent)
         plain = not isinstance(parent.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
         return (test, _BRANCH) if test is not None and plain else None
-    for inner, above in module.upwards(name):
-        if isinstance(above, ast.Call) and inner is not above.func:
-            shows = word(above.func)
-            known = _SHOWS.fullmatch(shows) and shows not in _KEEPS
-            return (above, _READ) if known else None
-        if isinstance(above, ast.FormattedValue):
-            return name, _READ
-        if not isinstance(above, (ast.Dict, ast.keyword, ast.Tuple, ast.BinOp)):
-            return None
-    return None
+    return (name, _READ) if isinstance(parent, ast.FormattedValue) else None

@@ -27,12 +27,14 @@ from ..analysis.options import (
     KEPT,
     attention,
     bfloat16_value,
+    for_cuda,
     gaudi_value,
     keeps_name,
     options,
     rejects,
     setting,
 )
+from ..analysis.trainers import SWITCHES
 from ..analysis.verdict import ask, inside
 from ..edits.spelling import BACKEND
 
@@ -103,6 +105,13 @@ class ShellCommands(TextRule):
         "16",
         "flash_attention",
         "dynamo_backend",
+        "tf32",
+        "8bit",
+        "_fused",
+        " gpu",
+        "=gpu",
+        ".gpu",
+        *SWITCHES,
     )
 
     def check(self, document: Document) -> Iterator[Finding]:
@@ -131,10 +140,10 @@ class ShellCommands(TextRule):
             parts += [w for w in command.words if docker and _TO_CONTAINER.match(w.text)]
             named = [a for a in command.assignments if a.name == _CARDS or _IGNORED.match(a.name)]
             if parts or named:
-                shown = named[0].name if named else document.text_at(parts[0].span)
+                said = [named[0].name] if named else [part.message.split("`")[1] if isinstance(part, Finding) else part.text for part in parts]  # fmt: skip
                 yield self.finding(
                     command.span,
-                    f"`{shown}` makes this command one for NVIDIA GPUs; add the command for Gaudi to this document",
+                    f"`{said[0]}` makes this command one for NVIDIA GPUs; add the command for Gaudi to this document",
                     code="HPU822",
                 )
 
@@ -274,6 +283,8 @@ class ShellCommands(TextRule):
                 yield self.finding(word.span, f"`{option} {value}`: {inside(row.note)}", fix=fix, row=row.name, code="HPU806")  # fmt: skip
             elif (row := setting(document, option, value)) is not None and word.constant:
                 yield self._option(document, word, option, value, row.target.partition(": ")[2].lower(), row.name)  # fmt: skip
+            elif (row := for_cuda(document, option, value)) is not None:
+                yield self.finding(word.span, f"`{option} {value}`: {inside(row.note)}", row=row.name, code="HPU806")  # fmt: skip
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
                 yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
 

@@ -15,24 +15,13 @@ from ..analysis.kernels import PROVIDERS
 from ..analysis.optional_packages import caught
 from ..analysis.project_facts import FAISS
 from ..analysis.trainers import NAMES as TRAINERS
-from ..analysis.trainers import fields, is_settings, own_class
+from ..analysis.trainers import SWITCHES, fields, is_settings, own_class
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import SEVERITY, by_row
 from ..edits.spelling import retext, shared
 
-#: What is said of an option that is on: the row of the package that it requests.
-_SWITCHES = {
-    "use_flash_attention_2": "flash_attention_2",
-    "use_liger_kernel": "liger_kernel",
-    "use_vllm": "vllm",
-}
 _XFORMERS = "enable_xformers_memory_efficient_attention"
 _ROW = f"{_XFORMERS} of diffusers"
-#: Names of optimizers, as trainers are told them: the rows that mention them.
-_OPTIMIZERS = {
-    **dict.fromkeys(("adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "adamw_8bit"), "adamw_bnb_8bit"),
-    "adamw_torch_fused": "adamw_torch_fused",
-}  # fmt: skip
 
 
 class NvidiaOption(Rule):
@@ -49,7 +38,7 @@ class NvidiaOption(Rule):
     wants = Wants(
         names=(*FAISS, *TRAINERS),
         calls=(_XFORMERS,),
-        keywords=("optim", *_SWITCHES),
+        keywords=("optim", *SWITCHES),
         strings=PROVIDERS,
     )
     strength = Strength.FIRM
@@ -86,17 +75,17 @@ class NvidiaOption(Rule):
     def _set(self, module: Module, node: ast.AST, name: str, given: ast.expr) -> Yield:
         """An option and its value, in a call or as the default of a field."""
         value = module.constant(given)
-        if name in _SWITCHES:
+        if name in SWITCHES:
             if value is True:
-                yield self._told(module, node, _SWITCHES[name])
+                yield self._told(module, node, SWITCHES[name])
             return
-        row = _OPTIMIZERS.get(value) if name == "optim" and isinstance(value, str) else None
-        if row is not None:
+        row = module.matrix.row(value, "string") if name == "optim" and isinstance(value, str) else None  # fmt: skip
+        if row is not None and row.rule == "HPU722":
             fix = None
-            new = ask(module, row).target
+            new = ask(module, row.name).target
             if new and isinstance(given, ast.Constant) and not shared(module):
                 fix = Rewrite(f"use {new}", "unsafe", (retext(module, given, new),))
-            yield self._told(module, node, row, fix=fix, option=name)
+            yield self._told(module, node, row.name, fix=fix, option=name)
 
     def _told(
         self,

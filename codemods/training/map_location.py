@@ -12,7 +12,7 @@ from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices, spelled_by
 from ..analysis.load_places import LOADS, halves, makes_tensor, only_copied, unplaced
 from ..analysis.names import called, is_none
-from ..analysis.placement import is_on_device
+from ..analysis.placement import DEVICES, is_on_device
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add, argument
@@ -39,7 +39,7 @@ class MapLocation(Rule):
         calls=(_CUDA,),
         words=(_CUDA,),
         keywords=("map_location",),
-        project=(_OWN_STATE, _CUDA),
+        project=(_OWN_STATE, *DEVICES),
     )
 
     def __init__(self) -> None:
@@ -195,8 +195,8 @@ def _was_saved_here(module: Module, call: ast.Call) -> bool:
 
 
 def _restores(module: Module) -> bool:
-    """Does a file restore the states of models, in a project that puts them on CUDA elsewhere?"""
-    named = _CUDA in (module.project.mentions or ())
+    """Does a file restore the states of models, in a project that puts them on a device elsewhere?"""
+    named = not (module.project.mentions or frozenset()).isdisjoint(DEVICES)
     return named and bool(module.index.calls("load_state_dict"))
 
 

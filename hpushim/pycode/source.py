@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from hpushim.pycode import scope as scopes
 from hpushim.pycode.answers import Circular
@@ -69,7 +69,8 @@ class Source:
     def view(self: S, kind: Callable[[S], T]) -> T:
         """``kind(source)``, made when it is first requested and kept: what several ask of a text."""
         try:
-            return cast("T", self._views[kind])
+            found: T = self._views[kind]
+            return found
         except KeyError:
             made = self._views[kind] = kind(self)
             return made
