@@ -42,15 +42,31 @@ def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
 
 
 def unnoted(module: Module, alias: ast.alias) -> ast.expr | None:
-    """The first use in a function, under no condition, of an import whose ``except`` says nothing: nobody can ask for the package then."""
+    """The first use in a function, under no condition, of an import for which its callers cannot ask: its ``except`` says nothing, or
+    sets what no other file imports and other functions of this file check themselves.
+    """
     above = next(around(module, alias, _OWNERS), None)
-    if above is None or above.orelse or guarded(module, above):
+    if above is None or guarded(module, above):
         return None
-    if not all(isinstance(each, ast.Pass) for handler in above.handlers for each in handler.body):
+    said = [each for handler in above.handlers for each in handler.body if not isinstance(each, ast.Pass)]  # fmt: skip
+    uses = [*_later(module, alias)]
+    if (said and not _is_checked_inside(module, said, uses)) or (above.orelse and not said):
         return None
-    return next(
-        (use for use in _later(module, alias) if _runs(module, use, set(), called=True)), None
-    )
+    return next((use for use in uses if _runs(module, use, set(), called=True) and (not said or _is_free(module, use))), None)  # fmt: skip
+
+
+def _is_checked_inside(module: Module, said: list[ast.stmt], uses: list[ast.Name]) -> bool:
+    """Does a function that uses a package check what its ``except`` has set, and no other file do so?"""
+    flags = {word(target) for each in said if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) for target in each.targets}  # fmt: skip
+    inside = {module.function(use) for use in uses} - {None}
+    checked = any(module.function(use) in inside for name in flags for use in module.index.names(name) if not isinstance(module.parent(use), ast.Attribute))  # fmt: skip
+    return checked and flags.isdisjoint(name for _, name in module.project.imported)
+
+
+def _is_free(module: Module, use: ast.expr) -> bool:
+    """Is a use in a function, and no method, that this file calls under no condition?"""
+    function = module.function(use)
+    return isinstance(function, _FUNCTIONS) and not isinstance(module.parent(function), ast.ClassDef) and all(_runs(module, each, set(), called=True) for each in _uses(module, function))  # fmt: skip
 
 
 def _later(module: Module, alias: ast.alias) -> Iterator[ast.Name]:

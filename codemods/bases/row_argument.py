@@ -36,6 +36,7 @@ _ROW = re.compile(r"\((?P<name>\w+)=(?P<value>[^)]*)\)$")
 _HOSTS = ("-1", '"cpu"', "'cpu'")
 _CUDA_VALUES: dict[str, tuple[object, ...]] = {
     "accelerator": ("gpu", "cuda"),
+    "strategy": ("ddp",),
     "precision": (16, "16", "16-mixed", "16-true", "half"),
     "tf32": (True,),
     "drop_last": (False,),
@@ -101,11 +102,14 @@ class RowRule(Rule):
                     fix=None if apart else self.fix_of(module, call, argument, row, verdict.status),
                     row=row.name,
                     code=row.rule,
-                    severity=SEVERITY[verdict.status],
+                    severity=self.severity_of(row, verdict.status),
                     strength=Strength.FIRM,  # it is about the argument, whoever claims the call
                     # What goes to a library with devices of its own has no other meaning, so nothing else is reported.
                     claims=(argument.value,) if foreign(module, call.func) else (),
                 )
+
+    def severity_of(self, row: Row, status: str) -> Severity:
+        return SEVERITY[status]
 
     def fix_of(
         self, module: Module, call: ast.Call, argument: Given, row: Row, status: str

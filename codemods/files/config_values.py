@@ -41,12 +41,7 @@ class ConfigValues(TextRule):
         effect="numbers",
         lower={"note": "the option belongs to this project"},
     )
-    HPU803 = Code(
-        "config-accelerator",
-        severity="error",
-        fix=("unsafe", "manual"),
-        lower={"warning": "another value can be written"},
-    )
+    HPU803 = Code("config-accelerator", severity="error", fix=("unsafe", "manual"))
     HPU823 = Code("config-requires-apex")
     HPU825 = Code("config-nvidia-command", severity="error")
     kinds = frozenset({"yaml", "json", "toml"})
@@ -173,13 +168,23 @@ class ConfigValues(TextRule):
                     code="HPU803",
                 )
             return
+        strategies = (e for e in document.entries if e.path == (*entry.path[:-1], "strategy") and e.document == entry.document and e.value == "ddp")  # fmt: skip
+        for each in strategies if fix is not None else ():
+            beside = document.matrix.row("lightning.Trainer(strategy=)", "argument")
+            assert beside is not None
+            yield self.finding(
+                each.span,
+                f"`strategy: ddp`: {inside(judge(document, beside).note)}",
+                fix=Fix("use hpu_parallel", "unsafe", (document.rewrite(each, "hpu_parallel"),)),
+                row=beside.name,
+                code="HPU803",
+            )
         yield self.finding(
             entry.span,
             f"`accelerator: {entry.value}` requires an NVIDIA GPU; {text}",
             fix=fix,
             row=row.name if row is not None else None,
             code="HPU803",
-            severity="warning" if fix is not None else None,  # a trainer that is reported so stops
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:

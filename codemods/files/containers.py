@@ -54,7 +54,7 @@ class Containers(TextRule):
         lower={"note": "Gaudi software does not read it"},
     )
     HPU812 = Code("nvidia-resource", fix=("unsafe", "manual"))
-    kinds = frozenset({"dockerfile", "yaml", "shell"})
+    kinds = frozenset({"dockerfile", "yaml", "shell", "makefile"})
     markers = ("nvidia", "NVIDIA", "nvcr", "cuda", "--gpus", "-runtime", "-devel", "-base")
 
     def check(self, document: Document) -> Iterator[Finding]:
@@ -185,14 +185,10 @@ class Containers(TextRule):
         if command.program not in ("docker", "podman", "nvidia-docker"):
             return
         before = ""
-        for word in command.words[1:]:
+        for word in command.words:
             given = f"{before}={word.text}"
             before = word.text
-            if (
-                word.text == "--gpus"
-                or word.text.startswith("--gpus=")
-                or "--runtime=nvidia" in (word.text, given)
-            ):
+            if word.text in ("--gpus", "nvidia-docker") or word.text.startswith("--gpus=") or "--runtime=nvidia" in (word.text, given):  # fmt: skip
                 yield self.finding(
                     word.span,
                     f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` gives the container NVIDIA GPUs; for Gaudi, use "

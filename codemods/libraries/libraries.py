@@ -36,6 +36,8 @@ _ACCELERATORS = ("gpu", "cuda", "dp", "ddp", "ddp2", "ddp_spawn", "ddp_sharded")
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
 
+#: What a project says that settles a package for Gaudi, but for a part.
+_SETTLES = {"e3nn": "jit_script_fx"}
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
 #: The codes of classes that have another one's name put in their place.
@@ -117,6 +119,7 @@ class Library(RowRule):
         strings=(_MAP,),
         attributes=("accelerator",),
         facts=(MAKERS_NAMED, EXTENSIONS),
+        project=(*_SETTLES.values(),),
     )
     also = Wants(
         keywords=(*_ATTENTION, *_QUANTISED),
@@ -189,7 +192,7 @@ class Library(RowRule):
         shown = next((each for each in (package, name) if each in row.names), row.name)
         said = f"`{shown}`: {inside(verdict.note)}"
         if optional(module, alias):
-            use = unguarded(module, alias)
+            use = unguarded(module, alias) or unnoted(module, alias)
             if use is None:
                 severity, said = (
                     "note",
@@ -204,7 +207,7 @@ class Library(RowRule):
                 use,
                 f"{said}; line {alias.lineno} ignores that it is missing, so this raises NameError",
             )
-        elif severity == "error" and not certain:
+        elif severity == "error" and (not certain or _SETTLES.get(row.name) in (module.project.mentions or ())):  # fmt: skip
             severity = "warning"
         elif severity == "error" and row.rule == "HPU715" and not _serves_steps(module, alias):
             severity, said = "warning", f"{said}; no training step of this file uses it"
@@ -217,8 +220,15 @@ class Library(RowRule):
             code=row.rule,
             severity=severity,
             # The release is too old, and the step to one that works is a large one.
-            effort="hours" if verdict.status == "unsupported" != row.status else None,
+            effort="hours"
+            if verdict.status == "unsupported" != row.status
+            and not any(each.since for each in verdict.limits if each.text == verdict.note)
+            else None,
         )
+
+    def severity_of(self, row: Row, status: str) -> Severity:
+        """Without a GPU a trainer that is to use one stops, whatever is written in its place."""
+        return "error" if row.name in ACCELERATORS else SEVERITY[status]
 
     def fix_of(
         self, module: Module, call: ast.Call, argument: Given, row: Row, status: str
@@ -264,7 +274,7 @@ class Library(RowRule):
             fix=fix,
             row=row.name,
             code="HPU705",
-            severity=SEVERITY[verdict.status],
+            severity=self.severity_of(row, verdict.status),
         )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
@@ -383,8 +393,9 @@ def _used_part(module: Module, alias: ast.alias, name: str) -> Row | None:
             if row is not None:
                 return row
         for keyword in above.keywords if isinstance(above, ast.Call) else ():
-            row = module.matrix.row(f"{part}_{module.constant(keyword.value)}", "package")
-            if row is not None:
+            given = module.constant(keyword.value)
+            row = module.matrix.row(f"{part}_{given}" if given else name.partition(".")[0], "package")  # fmt: skip
+            if row is not None and (given or keyword.arg == "reduce"):
                 return row
     return None
 

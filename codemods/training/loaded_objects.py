@@ -12,8 +12,8 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import said
 from ..analysis.load_places import makes_tensor
-from ..analysis.names import called
-from ..analysis.project_facts import OBJECTS_SAVED
+from ..analysis.names import called, word
+from ..analysis.project_facts import CLASSES, OBJECTS_SAVED
 from ..edits.arguments import add
 from ..values.tensors import gives_tensor, is_of_values
 
@@ -30,7 +30,7 @@ class LoadedObject(Rule):
     """``model = torch.load(path)`` and ``model(x)``."""
 
     HPU615 = Code("object-from-checkpoint", severity="error", fix="unsafe")
-    wants = Wants(project=tuple(sorted(_ALLOWED)), facts=(OBJECTS_SAVED,))
+    wants = Wants(project=tuple(sorted(_ALLOWED)), facts=(CLASSES, OBJECTS_SAVED))
     also = Wants(names=(_LOAD,))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -74,7 +74,8 @@ def _used_as_object(module: Module, reached: list[Edge], remade: set[ast.AST | C
     uses += [node for node in read if not is_of_values(node.attr)]
     uses = [use for use in uses if use not in remade and _is_plain(use) and not _is_asked(module, use)]  # fmt: skip
     given = [e.node for e in reached if e.how == "passed" and isinstance(e.node, ast.Call)]
-    uses += [call for call in given if module.qualified(call.func) == _OF_ARRAY]
+    classes = {each.partition(":")[0] for each in said(module, CLASSES)}
+    uses += [call for call in given if module.qualified(call.func) == _OF_ARRAY or (word(call.func) == "isinstance" and word(call.args[-1]) in classes)]  # fmt: skip
     return min(uses, key=lambda use: module.span(use).start, default=None)
 
 

@@ -20,6 +20,7 @@ from hpushim.engine.programs import (
     started,
     starters,
     trained_by,
+    training,
     trainless,
 )
 from hpushim.model import Program
@@ -120,19 +121,15 @@ def around(
         folders |= {_folder(path) for path in rest - theirs}
     found |= {path for path in theirs if _folder(path) not in folders}
     found |= _apart(paths, needed, links)
-    training = [
-        each for points, each in ranked if each.path not in found and points > ranked[0][0] - _APART
-    ]
-    runs = {each.path for each in training} | (starts & scripts)
+    run = [each for each in training(ranked, starts) if each.path not in found]
+    runs = {each.path for each in run} | (starts & scripts)
     found |= trainless(launches, runs | starts, paths)
     starting = starters(first, launches, paths)
-    return _needed(found - {"setup.py"}, first, links, training, runs=runs, starting=starting, paths=paths)  # fmt: skip
+    return _needed(found - {"setup.py"}, first, links, run, runs=runs, starting=starting, paths=paths)  # fmt: skip
 
 
 #: By so many points a program has to be likelier than those of the project's own package.
 _MARGIN = 4
-#: By so many points less a program does something else.
-_APART = 12
 
 
 def _place(path: str, named: Mapping[str, Started]) -> tuple[bool, bool, int]:
@@ -167,7 +164,7 @@ def _needed(
     found: Collection[str],
     first: Sequence[str],
     links: Links,
-    training: Sequence[Program] = (),
+    run: Sequence[Program] = (),
     trained_by: str = "",
     *,
     runs: Collection[str] = (),
@@ -183,7 +180,7 @@ def _needed(
     theirs = {_folder(path) for path in few} - {_folder(path) for path in reached.union(*users) - few}  # fmt: skip
     few |= {path for path in paths if not path.endswith((".py", ".ipynb")) and _folder(path) in theirs}  # fmt: skip
     program = next(iter(first), "")
-    return Needed(frozenset(found), program, reached | {*starting}, chosen | few, tuple(training), trained_by, frozenset(few))  # fmt: skip
+    return Needed(frozenset(found), program, reached | {*starting}, chosen | few, tuple(run), trained_by, frozenset(few))  # fmt: skip
 
 
 def _of_most(needed: Sequence[Collection[str]]) -> set[str]:

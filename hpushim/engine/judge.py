@@ -168,7 +168,7 @@ def _placed(module: Module, finding: Finding) -> Finding:
     function, conditional = module.surroundings(finding.span.start)
     around = module.index.around(finding.span.start)
     unchosen = (
-        finding.fix is None
+        (finding.fix is None or finding.safety == "unsafe")
         and finding.severity in ("error", "unknown")
         and choosing()(module, around[::-1], finding.span.start)
     )

@@ -15,10 +15,10 @@ from hpushim.patterns import lazily
 #: only: with several a list that is never closed takes for ever. Like all patterns over whole files it begins with the newline
 #: before: other places are then passed over at the speed of memory.
 _FROM = lazily(
-    rb"\n[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
+    rb"\n[ \t]*from[ \t]+([\w.][\w. \t]*?)(?:[ \t]+|[ \t]*\\\n[ \t]*)import[ \t]*"
     rb"(\((?:[^()#]|#[^\n]*\n)*\)|(?:[^;\n\\]|\\\r?\n)*)"
 )
-_IMPORT = lazily(rb"\n[ \t]*import[ \t]+([\w., \t]+)")
+_IMPORT = lazily(rb"\n(?<!\\\n)[ \t]*import[ \t]+([\w., \t]+)")
 _COMMENT = lazily(rb"#[^\n]*")
 _TAKEN = lazily(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 #: A line that opens a block or ends the program, and an import.

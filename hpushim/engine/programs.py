@@ -86,7 +86,7 @@ def programs(
         elif not is_called(path) or path.endswith(".ipynb"):
             continue
         if is_called(path):
-            points += 13 if points else 8
+            points += _CALLED if points else 8
             why.append("is named for training")
         elif _OTHERS.search(PurePath(path).stem):
             points -= 10
@@ -102,6 +102,19 @@ def programs(
         place = how.place if how and how.first else len(named)
         found.append((-points, place, len(path), path, why))
     return tuple((-less, Program(path, ", ".join(why))) for less, _, _, path, why in sorted(found))
+
+
+#: By so many points less a program does something else, where it is not for its name.
+_APART = 12
+#: What a program that trains is more likely for its name.
+_CALLED = 13
+
+
+def training(ranked: Sequence[tuple[int, Program]], starts: Collection[str]) -> tuple[Program, ...]:
+    """Of the programs, the likeliest first, those that are started for training: what trains by itself is no less one for another name."""
+    least = ranked[0][0] - _APART if ranked else 0
+    own = {path for path in starts if not is_called(path) and not _OTHERS.search(PurePath(path).stem)}  # fmt: skip
+    return tuple(each for points, each in ranked if points + _CALLED * (each.path in own) > least)
 
 
 def trained_by(launches: Mapping[str, Sequence[str]], modules: Collection[str]) -> tuple[str, str]:

@@ -170,13 +170,14 @@ def assess(report: Report) -> Assessment:
         for item in items
     )
     by_hand = [item for item in items if item.effort is not None]
+    counted = _lines(items)
+    verdict, sentence = decide(report, items, counted, work)
+    items = _with_kernels(items)
     severity: Counter[Severity] = Counter(item.finding.severity for item in items)
     handling: Counter[Handling] = Counter(item.handling for item in items)
     trouble: Counter[Trouble] = Counter(item.trouble for item in items)
     status: Counter[str] = Counter(file.status for file in report.files)
-    counted = _lines(items)
     efforts = _efforts(by_hand)
-    verdict, sentence = decide(report, items, counted, work)
     least, most = span(work)
     added, removed = diff_size(report.files)
     summary = Summary(
@@ -217,6 +218,12 @@ def assess(report: Report) -> Assessment:
 def summarise(report: Report) -> Summary:
     """Counts and verdict of ``report``."""
     return assess(report).summary
+
+
+def _with_kernels(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The same, where what stops in a file around a kernel goes with that: ``assert x.is_cuda`` before the call."""
+    kernels = {i.path for i in items if i.trouble == "kernels" and i.finding.severity == "error"}
+    return tuple(msgspec.structs.replace(i, trouble="kernels") if i.trouble == "stops" and i.path in kernels else i for i in items)  # fmt: skip
 
 
 def _item(path: str, finding: Finding, report: Report) -> Item:
@@ -273,7 +280,11 @@ def _groups(items: Iterable[Item], report: Report) -> dict[Trouble, tuple[Item, 
         name: tuple(
             sorted(
                 group,
-                key=lambda item: (*distance(item.path, report), _WORST[item.finding.severity]),
+                key=lambda item: (
+                    *distance(item.path, report),
+                    name == "kernels" and item.effect != "kernel",
+                    _WORST[item.finding.severity],
+                ),
             )
         )
         for name, group in found.items()

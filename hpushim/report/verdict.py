@@ -7,7 +7,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
 from hpushim.model import ABSENT
-from hpushim.report.work import BUILDERS, CARRIES, KERNELS, in_words, optional_kernels, span
+from hpushim.report.work import (
+    BUILDERS,
+    CARRIES,
+    KERNELS,
+    in_words,
+    is_on_the_way,
+    optional_kernels,
+    span,
+)
 
 if TYPE_CHECKING:
     from hpushim.model import Dependency, DependencyKind, Report
@@ -197,9 +205,12 @@ def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> t
     if any(file.path == report.program and file.status == "failed" for file in report.files):
         what = "them"  # the files that could be read
     if waiting:
-        held = any(i.handling == "unsafe" and i.finding.severity == "error" for i in waiting)
+        unsafe = [i for i in waiting if i.handling == "unsafe" and i.finding.severity == "error"]
+        held = any(is_on_the_way(item, report) for item in unsafe)
         command = f"`hpushim migrate{' --unsafe' if held else ''}`"
-        sentence = f"After {command}, no finding stops {what} on Gaudi.{_reference(report, works)}{_later(works)}"
+        some = [] if held else [item for item in unsafe if item.path not in report.around]
+        also = f" `hpushim migrate --unsafe` rewrites {count(len(some), 'further place')} that {_verb(len(some), 'is')} {CHOSEN}." if some else ""  # fmt: skip
+        sentence = f"After {command}, no finding stops {what} on Gaudi.{_reference(report, works)}{also}{_later(works)}"
         return "ready with --unsafe" if held else "ready", sentence
     if all(file.status == "skipped" for file in report.files):
         return "nothing looked at", "No file here is of a kind that hpushim reads."

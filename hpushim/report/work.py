@@ -66,7 +66,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             folder = _of(item.path, beside)
             if folder != item.path or item.finding.message not in built:
                 built[item.finding.message] = folder
-    imported = {item.finding.row for item in by_hand if item.area == PACKAGES}
+    imported = {item.finding.row for item in by_hand if item.area == PACKAGES or item.finding.message.startswith(f"`{item.finding.row}`: ")}  # fmt: skip
     found: dict[tuple[object, ...], list[Item]] = {}
     for item in by_hand:
         aside = _is_aside(item, report)
@@ -179,8 +179,13 @@ def _only_builds(item: Item) -> bool:
 
 
 def _is_needed(item: Item, report: Report) -> bool:
-    """The same as :func:`is_required`, where the program cannot do without the file either, and comes there by its defaults."""
-    if not is_required(item) or item.finding.unchosen:
+    """The same as :func:`is_required`, where the program comes there by its defaults as well."""
+    return is_required(item) and is_on_the_way(item, report)
+
+
+def is_on_the_way(item: Item, report: Report) -> bool:
+    """Can the program not do without the file, and comes by its defaults to the place?"""
+    if item.finding.unchosen:
         return False
     parts = item.finding.function.split(".")
     if not report.unused.isdisjoint((item.path, f"{item.path}:{parts[0]}", f"{item.path}:{'.'.join(parts[:2])}")):  # fmt: skip

@@ -17,6 +17,10 @@ _FENCED = re.compile(
 )
 _PROMPT = re.compile(rb"^([ \t]*)([$>%]|\([^)\n]*\)[ \t]*\$)(?=[ \t])", re.MULTILINE)
 _RECIPE = re.compile(rb"^\t([@+-]*)((?:[^\r\n\\]|\\(?:\r\n|[\r\n]|.))*)", re.MULTILINE)
+#: What make runs in a shell to read its output; the recipes' own lines are read whole.
+_SHELL = re.compile(
+    rb"^(?!\t)[^#\r\n]*?\$\(shell[ \t]+((?:[^()\r\n]|\([^()\r\n]*\))*)\)", re.MULTILINE
+)
 _VARIABLE = re.compile(rb"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
@@ -57,6 +61,8 @@ def _recipes(data: bytes) -> bytes:
         # `$(NAME)` is make's variable, not a command; `${NAME}` is as long and means it to the shell.
         body = _VARIABLE.sub(rb"${\1}", line.group(2))
         kept[line.start(2) : line.end(2)] = body
+    for line in _SHELL.finditer(data):
+        kept[line.start(1) : line.end(1)] = _VARIABLE.sub(rb"${\1}", line.group(1))
     return bytes(kept)
 
 
