@@ -436,8 +436,9 @@ def test_numbers_handed_to_a_logging_library_are_noted_and_logged(places: Path, 
     assert call.__doc__ == "Its text."
     table = method == "log"
     calls = [({"a": 1.5, "b": "no number", "c": "2"}, 3)] if table else [("a", 1.5), ("b", object()), ("c", "2")]  # fmt: skip
-    line = sys._getframe().f_lineno + 1
-    assert [call(*one, step=1) for one in calls] == ["done"] * len(calls)
+    for one in calls:
+        line = sys._getframe().f_lineno + 1
+        assert call(*one, step=1) == "done"
     assert events == [("scalar", {"name": "a", "value": "1.5", "line": line}), ("scalar", {"name": "c", "value": "2.0", "line": line})]  # fmt: skip
     assert logged == [(one, {"step": 1}) for one in calls]
 
@@ -848,6 +849,21 @@ def test_checksums_of_what_is_no_plain_float(torch: Any, recorded: Any) -> None:
     assert norm([torch.tensor([-1.0, 0, 0])])["each"] == [[1.0, -0.577350269]]
     assert norm([torch.tensor([1.0, 2.0]).to_sparse()])["bits"] == _bits_of((1.0, 2.0))
     assert norm([torch.tensor([True])])["bits"] == 1
+    assert norm([torch.tensor([1.0, 2.0], dtype=torch.float64)])["bits"] == sum(struct.unpack("<2q", struct.pack("<2d", 1, 2))) % (1 << 63)  # fmt: skip
+    assert norm([torch.tensor([3 + 4j], dtype=torch.complex128)])["bits"] == sum(struct.unpack("<2q", struct.pack("<2d", 3, 4))) % (1 << 63)  # fmt: skip
+    calls: list[Any] = []
+
+    class Own(torch.Tensor):  # type: ignore[misc]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # fmt: skip
+            calls.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    own = torch.ones(2).as_subclass(Own).requires_grad_()
+    calls.clear()
+    with found._aside():
+        assert found._norm([own])["count"] == 1 and not own.abs().requires_grad
+    assert calls == []
     assert norm([torch.tensor([1.0], dtype=torch.float16)])["bits"] == 0x3C00
     assert found._value(torch.tensor([3 + 4j]))["value"] == "5.0"
     assert found._value(torch.tensor([1.5, 1.0], dtype=torch.bfloat16)) == {"value": "2.5", "dtype": "bfloat16", "device": "cpu", "place": None}  # fmt: skip

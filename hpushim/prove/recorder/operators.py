@@ -90,7 +90,7 @@ class Watch:
         whole = max(inputs) / given
         if len(inputs) > 1:  # of a product of matrices, and at least as many for a convolution
             first, second = sorted(inputs)[-2:]
-            whole = max(whole, (first * second / given) ** 0.5 if given < first * second else 1)
+            whole = max(whole, (first * second / given) ** 0.5)
         return max(int(whole), 1)
 
     def flush(self, step: int) -> None:

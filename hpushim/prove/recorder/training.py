@@ -243,17 +243,15 @@ def _options(group: dict[str, Any]) -> dict[str, Any]:
 
 def _bits(torch: Any, host: Any) -> int:
     """A sum over the bits of a tensor, in words of 64 where they fit: equal where the values are the same."""
-    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    kind = whole.get(host.element_size())
     flat = host.contiguous().view(-1)
     if host.is_complex():
         flat = torch.view_as_real(flat).reshape(-1)
-        kind = whole[flat.element_size()]
     # -0.0 equals 0.0
     flat = flat + 0 if flat.is_floating_point() else flat
-    if flat.numel() * flat.element_size() % 8 == 0:
-        kind = torch.int64  # the sum may wrap round, which is the same in both runs
-    return int(flat.view(kind).sum(dtype=torch.int64)) if kind is not None else 0
+    kind = torch.int64  # the sum may wrap round, which is the same in both runs
+    if flat.numel() * flat.element_size() % 8:
+        kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[flat.element_size()]
+    return int(flat.view(kind).sum(dtype=torch.int64))
 
 
 def watch(torch: Any, orders: book.Orders) -> None:
