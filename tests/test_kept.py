@@ -66,3 +66,13 @@ def test_the_kept_matrix_is_that_of_the_file(
     assert reader._shipped(str(path)) == read_file(path)
     monkeypatch.delattr(reader, "read_file")
     assert reader._shipped(str(path)).row[0].name
+
+
+def test_what_cannot_be_kept_leaves_nothing_behind(module: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    def replace(*given: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "replace", replace)
+    kept = Kept(module, "x", [str(file)])
+    kept.write(b"worked out")
+    assert kept.read() is None and list(Path(module).with_name("__pycache__").iterdir()) == []

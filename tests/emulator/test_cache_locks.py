@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -60,3 +61,24 @@ def test_whether_a_name_is_taken(tmp_path: Path, kind: str) -> None:
         assert ledger_file._is_there("a", folder) is (kind != "nothing")
     finally:
         os.close(folder)
+
+
+def test_a_library_that_is_held_is_not_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(cache, "_held", [])
+    used, gone, elsewhere = (tmp_path / name / "lib.so" for name in ("used", "gone", "elsewhere"))
+    for library in (used, gone, elsewhere):
+        library.parent.mkdir()
+    for library in (used, elsewhere):
+        library.touch()
+    for library in (used, gone):
+        cache.mark(library.parent)
+        os.utime(library.parent / cache._MARK, (1, 1))
+    assert [cache.hold(library) for library in (used, gone, elsewhere, tmp_path / "x/y")] == [True, False, True, False]  # fmt: skip
+    assert (used.parent / cache._MARK).stat().st_mtime > 1
+    with (used.parent / cache._MARK).open() as other:
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for held in cache._held:
+            held.close()
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -700,3 +700,26 @@ def test_changes_of_one_statement_are_all_made_in_any_order(text: str, frame: st
         after = made(m, *(Replace(name, f"new.{name.id}") for name in picked))
         found = [ast.unparse(n) for n in ast.walk(ast.parse(after)) if isinstance(n, ast.Attribute)]
         assert {f"new.{name.id}" for name in picked} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "used", "new", "after"),
+    [
+        ('from torch import cuda\ncuda.Stream()\n', 'cuda.Stream', 'torch.hpu.Stream', 'from torch import hpu\nhpu.Stream()\n'),
+        ('from torch import cuda\ncuda.Stream()\n', 'cuda.Stream', 'lib.torch.hpu.Stream', 'import lib\nlib.torch.hpu.Stream()\n'),
+        ('from torch import cuda\ncuda.Stream()\n', 'cuda.Stream', 'torch.hpu.streams.Stream', 'from torch import hpu\nhpu.streams.Stream()\n'),
+        ('from torch import cuda\ncuda.Stream()\n', 'cuda.Stream', 'torch.hpu.Event', 'import torch\ntorch.hpu.Event()\n'),
+        ('from torch import cuda\ncuda.Stream()\n', 'cuda.Stream', 'torch.cuda.streams.Stream', 'from torch import cuda\ncuda.streams.Stream()\n'),
+        ('import torch.cuda as c\nc.Stream()\n', 'c.Stream', 'torch.hpu.Stream', 'import torch.hpu as c\nc.Stream()\n'),
+        ('import torch.cuda as c\nc.amp.Scaler()\n', 'c.amp.Scaler', 'torch.hpu.amp.Scaler', 'import torch.hpu as c\nc.amp.Scaler()\n'),
+        ('import torch.cuda as c\nc.amp.Scaler()\n', 'c.amp.Scaler', 'torch.amp.Scaler', 'import torch\ntorch.amp.Scaler()\n'),
+        ('from torch.cuda import amp\namp.Scaler()\n', 'amp.Scaler', 'torch.amp.Scaler', 'from torch import amp\namp.Scaler()\n'),
+        ('from torch.cuda import Stream\nStream()\n', 'Stream', 'torch.hpu.Stream', 'from torch.hpu import Stream\nStream()\n'),
+        ('from torch.cuda import Stream as S\nS()\n', 'S', 'torch.hpu.streams.Stream', 'from torch.hpu.streams import Stream as S\nS()\n'),
+        ('import torch\ntorch.cuda.Stream()\n', 'torch.cuda.Stream', 'torch.hpu.Stream', 'import torch\ntorch.hpu.Stream()\n'),
+        ('from torch import cuda\ncuda.Stream()\ncuda.Event()\n', 'cuda.Stream', 'torch.hpu.Stream', 'from torch import cuda\nimport torch\ntorch.hpu.Stream()\ncuda.Event()\n'),
+    ],
+)  # fmt: skip
+def test_what_an_import_means_after_one_of_its_uses_has_another_name(before: str, used: str, new: str, after: str) -> None:  # fmt: skip
+    m = module(before)
+    assert made(m, Rename(node(m, used, ast.expr), new)) == after

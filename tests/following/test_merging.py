@@ -11,7 +11,7 @@ import pytest
 import warm
 
 from hpushim.errors import HpushimError
-from hpushim.following import git_setup
+from hpushim.following import git_setup, merging
 from hpushim.following.merging import How, Merged, merge, plain
 from hpushim.model import Target
 
@@ -264,3 +264,30 @@ def test_a_file_of_settings_alone_is_read(tmp_path: Path) -> None:
     wrong = _hpushim(tmp_path, "check")
     assert wrong.returncode == 2
     assert "hpushim.toml: Object contains unknown field `mood`" in wrong.stderr
+
+
+@pytest.mark.parametrize("kind", ["python", None])
+@pytest.mark.parametrize("interests", [True, False])
+@pytest.mark.parametrize("why", ["", "it does not parse"])
+def test_each_version_is_migrated_once_if_it_has_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None, interests: bool, why: str) -> None:  # fmt: skip
+    asked: list[bytes] = []
+
+    def one(data: bytes, *given: object) -> tuple[bytes, str]:
+        asked.append(data)
+        return data.upper(), why
+
+    monkeypatch.setattr(merging, "_one", one)
+    monkeypatch.setattr(merging, "interesting", lambda *given: interests)
+    monkeypatch.setattr(merging.kinds, "by_name", lambda file: kind)
+    monkeypatch.setattr(merging.kinds, "by_first_line", lambda data: None)
+    monkeypatch.setattr(merging, "own_words", lambda matrix: 1 / 0)
+    how = How(Target(), None)
+    for contents, said in (((b"a", b"a", b"b"), ["the common ancestor", "their version"]), ((b"a", b"b", b"a"), ["the common ancestor"])):  # fmt: skip
+        asked.clear()
+        notes: list[str] = []
+        after = merging._migrated(contents, "t.py", tmp_path, how, notes)
+        moved = bool(kind and interests)
+        stops = why and contents[2] == contents[0]
+        assert asked == ([contents[0]] if stops else [*dict.fromkeys(contents)]) * moved
+        assert after == (tuple(map(bytes.upper, contents)) if moved and not why else contents)
+        assert notes == [f"{name} is merged without migration: {why}" for name in said] * bool(moved and why)  # fmt: skip

@@ -284,8 +284,9 @@ def test_what_is_no_ledger_is_said(tmp_path, content, said):
     path = tmp_path / "ledger.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(HpushimError, match=said):
+    with pytest.raises(HpushimError, match=said) as told:
         read(path)
+    assert str(told.value).startswith(f"{path}: "), told.value
 
 
 def test_what_comes_after_the_last_step_makes_the_totals_whole(tmp_path):

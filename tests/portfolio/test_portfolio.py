@@ -264,6 +264,16 @@ def test_nothing_to_assess_is_a_usage_error(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "out/repositories").mkdir(parents=True)
+    (tmp_path / "out/repositories/.lock").symlink_to(tmp_path / "nowhere/lock")
+    for path, why in ((tmp_path / "file", "Not a directory"), (tmp_path / "out", "No such file or directory")):  # fmt: skip
+        with pytest.raises(HpushimError) as told:
+            Folder(path)
+        assert str(told.value) == f"--output {path}: no portfolio can be written there: {why}; nothing was done"  # fmt: skip
+
+
 def test_a_second_run_in_the_same_folder_is_refused(repositories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     Folder(tmp_path / "out")
     holds = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"

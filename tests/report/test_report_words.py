@@ -10,7 +10,7 @@ import pytest
 
 from hpushim.errors import HpushimError
 from hpushim.model import Dependency, Edit, FileResult, Finding, Fix, Report, Span, Target
-from hpushim.report import assess, html, narrowing, render, text, words
+from hpushim.report import assess, fingerprints, html, narrowing, render, text, words
 from hpushim.report import json as as_json
 from hpushim.report.diff import _header
 from hpushim.report.elements import el, sentence
@@ -293,3 +293,14 @@ def test_no_script_is_named_that_could_not_be_read(status: str, other: str, stag
     assert ("stops them" in assess(made).summary.sentence) == (status == "failed")
     named = any("train.py" in command for command, _ in words.steps(assess(made)))
     assert named == (status != "failed")
+
+
+def test_the_name_of_a_finding_is_the_one_that_earlier_releases_gave_it() -> None:
+    """Baselines are kept in repositories: another name would be a new finding."""
+    one = file(finding(), finding(), finding(2, message="line 7 of \udce9"), finding(code="HPU101"))
+    assert fingerprints.fingerprints(one) == (
+        "d86e03293e12bc2cd4cc",
+        "ecd352d52909bb3d359a",
+        "1540549614401bc87795",
+        "e3236be6382e04b3f4ae",
+    )

@@ -30,3 +30,18 @@ def test_what_is_turned_off_is_what_decides_about_the_option(tmp_path: Path, sty
     found = {file.path: [(one.code, one.line) for one in file.findings if one.code in ("HPU601", "HPU605")] for file in analyse([tmp_path], Target(style=style), jobs=1).files}  # type: ignore[arg-type]  # fmt: skip
     for at, (way, text) in enumerate(forms):
         assert found[f"f{at:02}.py"] == [WAYS[way]], text
+
+
+@pytest.mark.parametrize(
+    ("call", "warns"),
+    [
+        ("Accelerator()", ""), ("Accelerator(cpu=True)", "cpu"), ("Accelerator(cpu=False)", ""), ("Accelerator(cpu=flag)", ""), ("Accelerator(split_batches=True)", ""), ("PartialState(cpu=True)", "cpu"),
+        ("TrainingArguments('o', use_cpu=True)", "use_cpu"), ("TrainingArguments('o', no_cuda=True)", "no_cuda"), ("TrainingArguments('o', use_cpu=False)", ""), ("TrainingArguments('o', fp16_full_eval=True)", ""),
+    ],
+)  # fmt: skip
+def test_a_library_is_on_the_cpu_where_it_is_told_so(tmp_path: Path, call: str, warns: str) -> None:
+    (tmp_path / "a.py").write_text(f"from accelerate import Accelerator, PartialState\nfrom transformers import TrainingArguments\nx = {call}\n")  # fmt: skip
+    (file,) = analyse([tmp_path], Target(mode="eager"), jobs=1).files
+    (found,) = (one for one in file.findings if "selects the device by itself" in one.message)
+    assert (f"`{warns}=True` keeps the library on the CPU" in found.message) is bool(warns)
+    assert found.severity == ("warning" if warns else "note")
