@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,57 @@ def test_a_stage_that_takes_long_says_so_once(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(output, "quiet", True)
     with output.progress("reading") as none:
         assert none is None
+
+
+def test_a_bar_of_a_terminal_goes_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich import progress
+
+    made: list[Any] = []
+
+    class Bar:
+        tasks = (types.SimpleNamespace(elapsed=0.5), types.SimpleNamespace(elapsed=2.0), types.SimpleNamespace(elapsed=None))  # fmt: skip
+
+        def __init__(self, *columns: Any, **how: Any) -> None:
+            made.append(how)
+
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *given: Any) -> None:
+            made.append("ends")
+
+        def add_task(self, what: str, **how: Any) -> int:
+            made.append((what, how))
+            return 1
+
+        def update(self, task: int, **how: Any) -> None:
+            made.append((task, how))
+
+    monkeypatch.setattr(progress, "Progress", Bar)
+    with output._bar("reading", "files") as update:
+        update(3, 4, "a.py")
+        for elapsed in (0.5, None):
+            Bar.tasks[1].elapsed = elapsed  # type: ignore[assignment]
+            update(4, 4, "a b")
+    how = made[0]
+    assert how.pop("console").stderr and how == {"transient": True, "expand": True}
+    assert made[1] == ("reading", {"total": None, "path": "reading the project", "rate": ""})
+    shown = [(1, {"completed": 3, "total": 4, "path": "a.py", "rate": "1.5 files/s"})]
+    shown += [(1, {"completed": 4, "total": 4, "path": output.showing.quoted("a b"), "rate": ""})] * 2  # fmt: skip
+    assert made[2:] == [*shown, "ends"]
+
+
+@pytest.mark.parametrize(("errors", "set_"), [("strict", ["backslashreplace"]), ("replace", []), ("surrogateescape", []), (None, [])])  # fmt: skip
+def test_a_stream_of_a_narrow_encoding_shows_the_rest_as_escapes(monkeypatch: pytest.MonkeyPatch, errors: str | None, set_: list[str]) -> None:  # fmt: skip
+    asked: list[tuple[str, str]] = []
+    for name in ("stdout", "stderr"):
+        stream = types.SimpleNamespace(errors=errors, reconfigure=lambda errors, name=name: asked.append((name, errors)))  # fmt: skip
+        monkeypatch.setattr(sys, name, stream)
+    output._takes_all(False)
+    output._takes_all(True)
+    assert asked == [(name, one) for name in ("stdout", "stderr") for one in set_]
+    monkeypatch.setattr(sys, "stdout", types.SimpleNamespace(errors="strict"))
+    output._takes_all(False)
 
 
 # Commands.

@@ -187,9 +187,9 @@ def test_names_for_the_loader_are_those_of_the_dynamic_section(kind: int, tags: 
     names = b"\0liba.so\0libcudart.so.9\0"
     entries = b"".join(struct.pack("<qQ", tag, at) for tag, at in zip(tags, (1, 9, 9), strict=False))  # fmt: skip
     start = 64 + len(names)
-    head = (b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, start + len(entries), 0, 64, 0, 0, 64, 2, 0))  # fmt: skip
-    sections = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
-    sections += struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, start, len(entries), 0, 0, 8, 16)
+    head = (b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, start + len(entries), 0, 64, 0, 0, 64, 3, 0))  # fmt: skip
+    sections = bytes(64) + struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
+    sections += struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, start, len(entries), 1, 0, 8, 16)
     found = list(audit._needed(head + names + entries + sections))
     until = tags[: tags.index(0)] if 0 in tags else tags
     wanted = [name for tag, name in zip(until, (b"liba.so", b"libcudart.so.9"), strict=False) if tag == 1]  # fmt: skip

@@ -10,14 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpushim.ledgers import events, telling
+from hpushim.ledgers import events, join, telling
 from hpushim.ledgers.model import (  # fmt: skip
+    Advice,
     Books,
     Break,
     Cause,
     Compute,
     DemotionLine,
     Difference,
+    Event,
     Group,
     Ledger,
     LeftOut,
@@ -25,10 +27,12 @@ from hpushim.ledgers.model import (  # fmt: skip
     Process,
     Site,
     Steps,
+    Told,
 )
 from hpushim.ledgers.stages import stages
 from hpushim.ledgers.together import Together
 from hpushim.matrix import load
+from hpushim.model import FileResult, Finding, Report, Span, Target
 
 M = load()
 
@@ -244,3 +248,73 @@ def test_what_was_another_in_words(causes: list[tuple[Difference, ...]], others:
     assert [(one.text, one.count) for one in found] == [(text, count)]
     number = causes[0] and causes[0][0].kind == "number"
     assert found[0].kind == ("recompilation_by_number" if number else "recompilation") and found[0].advice  # fmt: skip
+
+
+def _found(code: str, line: int = 5, end: int = 5) -> Finding:
+    return Finding(code, "n", "warning", "safe", f"of {code}", Span(line, end + 1), line, 1, end, 2)
+
+
+def _event(kind: str, count: int = 1, bytes: int = 0, advice: Advice | None = None) -> Event:
+    return Event(kind, "costs", f"a {kind}", count, bytes, advice)
+
+
+def _held(findings: list[Finding], *lines: Line, after: dict[str, int] | None = None) -> join.Joined:  # fmt: skip
+    report = Report("hpushim", Target(), (FileResult("t.py", "unchanged", None, tuple(findings)), FileResult("u.py", "unchanged")), root="/p")  # fmt: skip
+    told = Told("l.json", "v", (), (), lines, Steps(), after or {}, notes=("the first", "more"))
+    return join.join(report, told)
+
+
+def _at(line: int, *events: Event, file: str = "/p/t.py", change: int = 0) -> Line:
+    return Line(file, line, True, "t.py", f"line {line}", events, change)
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "end", "kind", "happened"),
+    [
+        ("HPU513", 5, 5, "host_sync", True), ("HPU513", 4, 6, "host_sync", True), ("HPU513", 5, 0, "host_sync", True), ("HPU513", 6, 7, "host_sync", False), ("HPU513", 3, 4, "host_sync", False), ("HPU117", 5, 5, "host_sync", False),
+        ("HPU117", 5, 5, "demotion", True), ("HPU313", 5, 5, "collective_limit", True), ("HPU514", 5, 5, "recompilation", True), ("HPU514", 5, 5, "recompilation_by_number", True), ("HPU515", 5, 5, "recompilation_by_number", False), ("HPU209", 5, 5, "refused_dtype", True), ("HPU124", 5, 5, "cpu_fallback", True),
+    ],
+)  # fmt: skip
+def test_what_was_predicted_at_a_line_and_happened_there(code: str, line: int, end: int, kind: str, happened: bool) -> None:  # fmt: skip
+    finding = _found(code, line, end)
+    found = _held([finding], _at(5, _event(kind)))
+    one = join.Happened("t.py", 5, "line 5", _event(kind), (finding,) if happened else ())
+    assert (found.happened, found.unpredicted) == (((one,), ()) if happened else ((), (one,)))
+    assert found.unseen == (() if happened else (join.Predicted("t.py", finding),))
+    assert (found.ledger, found.seen_files, found.notes) == ("l.json", 1, ("more",))
+
+
+def test_what_no_ledger_can_show_is_not_joined() -> None:
+    found = _held([_found("HPU101")], _at(5, _event("other")), _at(5, _event("host_sync"), file="/q/t.py"))  # fmt: skip
+    assert (found.happened, found.unpredicted, found.unseen, found.seen_files) == ((), (), (), 1)
+    assert _held([], _at(5, _event("host_sync"), file="/q/t.py")).seen_files == 0
+
+
+@pytest.mark.parametrize(
+    ("after", "bytes", "kind", "seen"),
+    [(None, 4, "host_sync", True), ({"host_syncs": 2}, 4, "host_sync", False), ({"host_syncs": 1}, 4, "host_sync", True), ({"host_syncs": 2}, 0, "host_sync", True), ({"host_syncs": 9}, 4, "demotion", True), ({"x": 1}, 4, "host_sync", True)],
+)  # fmt: skip
+def test_copies_after_the_last_step_are_no_surprise(after: dict[str, int] | None, bytes: int, kind: str, seen: bool) -> None:  # fmt: skip
+    assert bool(_held([], _at(5, _event(kind, 2, bytes)), after=after).unpredicted) is seen
+
+
+@pytest.mark.parametrize("predicted", [True, False])
+def test_one_size_that_changes_is_told_once_where_it_came_first(predicted: bool) -> None:
+    """Every line that it reaches is compiled again; a finding about shapes in the file has said so."""
+    lines = [_at(7, _event("recompilation", 3), change=2), _at(8, _event("recompilation", 4), change=1), _at(9, _event("recompilation", 5))]  # fmt: skip
+    shapes = [_found("HPU524", 1, 1), _found("HPU526", 2, 2)] * predicted
+    found = _held(shapes, *lines)
+    one = join.Happened("t.py", 8, "line 8", _event("recompilation", 4), tuple(shapes[:1]))
+    assert (found.happened, found.unpredicted) == (((one,), ()) if predicted else ((), (one,)))
+    assert found.unseen == ()
+
+
+def test_a_report_beside_a_run_in_words() -> None:
+    advice = Advice("a row", "HPU9", "n", "documented")
+    found = _held([_found("HPU513"), _found("HPU120"), _found("HPU117", 9, 9)], _at(5, _event("host_sync", 1234)), _at(6, _event("demotion", 2, advice=advice)), _at(7, _event("cpu_fallback")))  # fmt: skip
+    assert join.text_of(found).splitlines() == [
+        "Beside the run of l.json (emulated)", "  predicted and observed: 1", "    t.py:5: HPU120, HPU513 1,234 × a host_sync", "  observed but not predicted: 2", "    t.py:6: 2 × a demotion [HPU9]", "    t.py:7: 1 × a cpu_fallback",
+        "  predicted but not observed in this run: 1", "    t.py:9: HPU117 of HPU117", "  more",
+    ]  # fmt: skip
+    other = _held([], _at(5, _event("host_sync"), file="/q.py"))
+    assert join.text_of(other).splitlines() == ["Beside the run of l.json (emulated)", "  The ledger has no lines of these files: it belongs to another project or another copy."]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 import warm
 
-from hpushim.model import Origin
+from hpushim.model import Edit, FileResult, Finding, Fix, Origin, Report, Span, Target
 from hpushim.prove import choose
 from hpushim.prove.choose import Candidate
 from hpushim.prove.covered import Coverage
@@ -230,3 +230,40 @@ def test_parts_that_need_each_other_say_why_they_fail_together(
 
     some = _candidates(monkeypatch, "ab", judge)
     assert {one.why for one in some} == {"different: why; all together: not distinguishable: why"}
+
+
+def test_what_all_rewrites_would_make_is_asked_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    from hpushim.engine import project
+    from hpushim.prove.trial import Request
+    from hpushim.prove.words import parse
+
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.py").touch()
+    monkeypatch.chdir(tmp_path / "sub")
+    asked: list[Any] = []
+    files = (FileResult("sub/a.py", "changed"), FileResult("sub/b/c.py", "changed"))
+
+    def migrate(*given: Any, **how: Any) -> Report:
+        asked.append((given, how))
+        return Report("hpushim", Target(), files, root=str(tmp_path))
+
+    monkeypatch.setattr(project, "migrate", migrate)
+    matrix: Any = object()
+    request = Request(command=parse(("a.py",)), matrix=matrix, select=("A",), ignore=("B",), exclude=("c",))  # fmt: skip
+    found = choose._all_made(request)
+    folder = tmp_path / "sub"
+    assert asked == [(((folder,), Target()), {"matrix": matrix, "select": ("A",), "ignore": ("B",), "exclude": ("c",), "unsafe": True, "write": False})]  # fmt: skip
+    assert ([file.path for file in found.files], found.root) == (["a.py", "b/c.py"], str(folder))
+
+
+def test_unsafe_rewrites_that_are_made_together_are_one_candidate() -> None:
+    def finding(code: str, start: int, safety: Any = "unsafe", applied: bool = True, fix: bool = True, edits: tuple[int, ...] = (1,)) -> Finding:  # fmt: skip
+        made = Fix("t", safety, tuple(Edit(Span(at, at + 1), "x", "y") for at in edits)) if fix else None  # fmt: skip
+        return Finding(code, "n", "warning", safety, "m", Span(start, start + 1), start, 1, start, 2, fix=made, applied=applied)  # fmt: skip
+
+    text = b"x = 1\ny = 2\nz = 3\n"
+    some = (finding("HPU101", 2), finding("HPU102", 3, "safe"), finding("HPU103", 4, applied=False), finding("HPU003", 5), finding("HPU104", 6, fix=False))  # fmt: skip
+    report = Report("hpushim", Target(), (FileResult("a.py", "changed", None, some, text, text), FileResult("n.ipynb", "changed", None, (finding("HPU101", 2), finding("HPU105", 9)), text, text)))  # fmt: skip
+    found = choose._candidates(report)
+    assert [(one.file, one.line, one.code, one.name, one.fate) for one in found] == [("a.py", 2, "HPU101", "n", "did not run"), ("a.py", 6, "HPU104", "n", "did not run"), ("n.ipynb", 2, "HPU101", "n", "did not run")]  # fmt: skip
+    assert [one.origins for one in found] == [[Origin("a.py", "HPU101", 2)], [Origin("a.py", "HPU104", 6)], [Origin("n.ipynb"), Origin("n.ipynb")]]  # fmt: skip

@@ -30,6 +30,7 @@ from hpushim.prove import (
     verdicts,
     words,
 )
+from hpushim.prove import compare as compare_module
 from hpushim.prove.compare import Comparison, _odd_collective, compare, first_operator
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run, failure
@@ -815,3 +816,56 @@ def test_another_seed_is_told_before_all_steps() -> None:
     assert (found.kind, found.what, found.place) == ("seed", "torch.manual_seed(2), 1 expected", ("t.py", 3))  # fmt: skip
     second.record.processes[0].seeds = [{"value": "1", "place": ["t.py", 9]}]
     assert compare(first, _run(_step(1)), same_device=True).difference is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        (1.0, 1.0, True), (1.0, 1, True), (1.0, 1.05, True), (1.0, 1.2, False), (1, 1.05, False), (1, 1.0, True), (1.0, "1.0", False), ("a", "a", True), ("a", "b", False), (True, True, True), (True, False, False), (None, None, True), (None, 0.0, False), (0.0, None, False),
+        ([1.0, 2.0], [1.05, 2.0], True), ([1.0, 2.0], [1.0, 2.5], False), ([1.0], [1.0, 2.0], False), ([], [], True), ([1.0], 1.0, False), ((0.9, 0.99), (0.9, 0.99), True),
+    ],
+)  # fmt: skip
+def test_when_an_option_of_an_optimizer_is_the_same(ours: Any, theirs: Any, same: bool) -> None:
+    assert compare_module._is_option(ours, theirs, 0.1) is same
+    expected = "" if same else f"the optimizer's eps is {theirs}, {ours} expected"
+    assert compare_module._odd_options({"options": [{"eps": ours, "a": 1}]}, {"options": [{"eps": theirs, "b": 2}]}, 0.1) == expected  # fmt: skip
+    assert compare_module._odd_options({"options": None}, {"options": [{}]}, 0.1) == ""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "scale", "far"),
+    [
+        ([[1.0, 2.0]], [[1.0, 2.0]], 2.0, 0.0), ([[1.0, 2.0]], [[1.0, 5.0]], 2.0, 1.5), ([[1.0, 0.0], [2.0, 0.0]], [[4.0, 1.0], [6.0, 0.0]], 5.0, 1.0), ([[1.0, 2.0]], [[1.0, 5.0]], 0.0, 0.0), ([[1.0, 2.0]], [], 2.0, 0.0), (None, None, 2.0, 0.0),
+        ([[1.0, math.inf]], [[1.0, 5.0]], 2.0, 0.0),
+    ],
+)  # fmt: skip
+def test_how_far_apart_tensors_are_at_least(a: Any, b: Any, scale: float, far: float) -> None:
+    assert compare_module._tensors_apart({"each": a}, {"each": b}, scale) == far
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "scale", "far"),
+    [(1.0, 1.0, 0.0, 0.0), (math.nan, math.nan, 0.0, 0.0), (1.0, math.nan, 0.0, math.inf), (math.inf, math.inf, 0.0, 0.0), (math.inf, 1.0, 0.0, math.inf), (2.0, 1.0, 0.0, 0.5), (1.0, -2.0, 0.0, 1.5), (2.0, 1.0, 4.0, 0.25), (0.0, 0.0, 0.0, 0.0)],
+)  # fmt: skip
+def test_how_far_apart_numbers_are(a: float, b: float, scale: float, far: float) -> None:
+    assert compare_module.distance(a, b, scale) == compare_module.distance(b, a, scale) == far
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ({"w": "k"}, {"w": "k"}, "the optimizer's parameters are 1 in y; 1 in x expected"), ({"w": "k", "b": "k"}, {"w": "k"}, "parameter b is not in the optimizer"), ({"w": "k", "b": "k", "c": "k"}, {"w": "k"}, "parameter b (and 1 more) is not in the optimizer"),
+        ({"w": "k"}, {"w": "k", "b": "k"}, "parameter b is also in the optimizer"), ({"w": "k", "b": "k"}, {"w": "k", "b": "l"}, "parameter b is l, k expected"), (None, None, "the optimizer's parameters are 1 in y; 1 in x expected"),
+    ],
+)  # fmt: skip
+def test_which_parameters_are_other_ones(ours: Any, theirs: Any, said: str) -> None:
+    one, other = ({"parameters": {"kinds": {kind: 1}}, "names": names} for kind, names in (("x", ours), ("y", theirs)))  # fmt: skip
+    assert compare_module._odd_parameters(one, other) == said
+    assert compare_module._odd_parameters(one, {**other, "parameters": one["parameters"]}) == ""
+
+
+def test_which_parameters_have_no_gradient() -> None:
+    without = compare_module._without_gradients
+    assert without({}, {"without": ["w", "", "b"]}) == "parameter w (and 1 more) has no gradient"
+    assert without({"without": ["w", "b"]}, {"without": ["w"]}) == "parameter b has a gradient, none expected"  # fmt: skip
+    assert without({"without": ["w", ""]}, {"without": ["w"]}) == without({}, {}) == ""
