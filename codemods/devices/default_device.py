@@ -36,7 +36,11 @@ class DefaultDevice(Rule):
 
     HPU115 = Code("cuda-default-device", severity="error", fix=("safe", "manual"))
     wants = Wants(
-        names=(SET_DEFAULT,), words=("set_default_device",), required=("cuda",), facts=(SETS_TYPE,)
+        names=(SET_DEFAULT,),
+        words=("set_default_device",),
+        texts=(f"{_LEGACY}(",),
+        required=("cuda", f"{_LEGACY}("),
+        facts=(SETS_TYPE,),
     )
     also = Wants(names=(_LEGACY,))
 

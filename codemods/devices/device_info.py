@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Yield
+from hpushim.model import Span
 
 from ..analysis.names import called, word
+from ..analysis.optional_packages import caught
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import TELLS, Name, NameRule, respell
 from ..edits.spelling import agnostic, shared
@@ -27,13 +30,24 @@ class DeviceInfo(NameRule):
     """``torch.cuda.get_device_name`` and other questions about the hardware."""
 
     HPU112 = Code("cuda-device-info", fix=("safe", "manual"))
-    HPU113 = Code("cuda-capability", fix=("safe", "unsafe", "manual"))
+    HPU113 = Code(
+        "cuda-capability",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower={"warning": "the program goes on without the answer"},
+    )
     HPU116 = Code("cuda-initialisation", fix=("safe", "manual"))
     HPU122 = Code("cuda-version", lower={"note": "the result is only printed"})
     further = tuple(name for front in _CUDA_VERSION for name in (front, f"{front}.*"))
 
     def takes(self, module: Module, use: Name) -> str:
         return "HPU122" if use.name.startswith(_CUDA_VERSION) else super().takes(module, use)
+
+    def finding(self, where: ast.AST | Span, message: str, **given: Any) -> Found:
+        """What the program stops at says so; all else of that code is a warning."""
+        if given.get("code") == "HPU113" and not given.get("severity"):
+            given["severity"] = "warning"
+        return super().finding(where, message, **given)
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         if use.below == "get_device_capability" and not shared(module):
@@ -142,14 +156,16 @@ class DeviceInfo(NameRule):
         """An answer that is something else on Gaudi, in code that nothing more is known of."""
         part, verdict = known(module, use.name)
         note = inside(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
-        said = f"`{module.source(use.node)}` describes NVIDIA hardware"
+        said, stops = f"`{module.source(use.node)}` describes NVIDIA hardware", False
         if (
             verdict is not None and verdict.target and use.below in _TAKEN_APART
         ):  # the note is about that
+            stops = code == "HPU113" and called(module, use.node) is not None and not caught(module, use.node)  # fmt: skip
             said = f"`{module.source(use.node)}` fails on Gaudi, and `{verdict.target}` does not replace it"
         return self.finding(
             use.node, f"{said}: {note}",
             row=part if verdict is not None else None, code=code, safety="manual", claims=claims or (),
+            severity="error" if stops else None,
         )  # fmt: skip
 
 

@@ -20,6 +20,8 @@ from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
 from ..values.tensors import (
     becomes_tensor,
+    is_of_objects,
+    is_of_values,
     is_read_off,
     is_tensor,
     lies_on_host,
@@ -158,7 +160,9 @@ class DataShape(Rule):
 
 
 def _is_of_samples(module: Module, call: ast.Call) -> bool:
-    """``torch.cat([t["labels"] for t in targets])``: parts of a list that the function is given, by a key or from pairs, along the first dimension."""
+    """``torch.cat([t["labels"] for t in targets])``, ``torch.cat([g.nodes for g in graphs], 0).to(device)``: parts of a list that the function
+    is given, by a key, an attribute or from pairs, along the first dimension.
+    """
     along = argument(call, "dim", 1)
     if not call.args or (along is not None and module.constant(along) != 0):
         return False
@@ -171,8 +175,14 @@ def _is_of_samples(module: Module, call: ast.Call) -> bool:
         return False
     part: ast.expr = parts.elt
     keyed = False
-    while isinstance(part, ast.Subscript):
-        keyed = keyed or isinstance(module.constant(part.slice), str)
+    while isinstance(part, (ast.Subscript, ast.Attribute, ast.Call)):
+        if isinstance(part, ast.Call):
+            method = part.func
+            if not isinstance(method, ast.Attribute) or not is_of_values(method.attr):
+                return False
+            part = method.value
+            continue
+        keyed = keyed or (isinstance(module.constant(part.slice), str) if isinstance(part, ast.Subscript) else not is_of_objects(part.attr))  # fmt: skip
         part = part.value
     pairs = isinstance(taken, (ast.Tuple, ast.List)) and not isinstance(over, ast.Call)
     names = {each.id for each in walk(taken) if isinstance(each, ast.Name)}

@@ -14,11 +14,12 @@ from hpushim.pycode.walk import walk
 from ..analysis.batches import Loop, loop_at
 from ..analysis.names import foreign, word
 from ..analysis.placement import DEVICES, reaches_a_device
+from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
-from ..values.changing import counts
-from ..values.tensors import is_model, is_tensor
-from ..values.training import own_method
+from ..values.changing import changes_each_step, counts
+from ..values.tensors import is_model, is_tensor, lies_on_host
+from ..values.training import own_method, runs_in_step
 
 #: How models are called, and the steps of sampling.
 _MODELS = re.compile(
@@ -40,6 +41,8 @@ _ASKS = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _FILLED = ("torch.full", "torch.full_like", "torch.tensor")
 _COUNTED = "an index that a loop counts"
+#: ``x[i] = y``, ``x[:, i : i + n] += y``.
+_WRITES = re.compile(rb"\][ \t]*[-+*/]?=(?!=)")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 
 
@@ -50,13 +53,16 @@ class InferenceLoop(Rule):
     HPU528 = Code("index-of-a-counter", severity="note", effect="speed")
     wants = Wants(
         texts=("no_grad", "inference_mode", "synchronize"),
+        words=("item", "register_buffer", "backward"),
         required=("cuda", ".to(", "device", "import torch", "from torch"),
         project=DEVICES,
+        facts=(STEP_CALLS,),
     )
 
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
+        yield from (self._indexed(module, place) for place in _placed(module))
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
         trains = _around(module, _TRAINS)
@@ -97,6 +103,23 @@ class InferenceLoop(Rule):
             row=answer.row,
             code="HPU528",
         )
+
+
+def _placed(module: Module) -> Iterator[ast.Subscript]:
+    """Where a step writes into a tensor at a number that is another one in each step: ``self.queue[:, start : start + n] = keys.T``."""
+    units = module.index.holding(_WRITES) if module.view(reaches_a_device) else ()
+    for part in (part for unit in units for part in module.index.within(unit)):
+        if not isinstance(part, ast.Subscript) or not isinstance(part.ctx, ast.Store):
+            continue
+        written: ast.expr = part
+        places: list[ast.expr | None] = []
+        while isinstance(written, ast.Subscript):
+            index = written.slice.elts if isinstance(written.slice, ast.Tuple) else [written.slice]
+            places += [each.lower if isinstance(each, ast.Slice) else each for each in index]
+            written = written.value
+        changing = (each for each in places if each is not None and not isinstance(each, ast.Constant))  # fmt: skip
+        if runs_in_step(module, part) and any(changes_each_step(module, each) for each in changing) and is_tensor(module, written) and not lies_on_host(module, written):  # fmt: skip
+            yield part
 
 
 def _timed(module: Module, whole: Sequence[ast.For | ast.While]) -> Iterator[ast.Call]:

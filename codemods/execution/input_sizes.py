@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
+from hpushim.matrix import load
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -28,6 +29,11 @@ _LONGEST = "padding to the longest of a batch"
 _SIZE = "images or sequences of changing size"
 _RESIZE = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 _PAD = ("torch.nn.utils.rnn.pad_sequence",)
+#: What joins graphs of any size to a batch: this row's names.
+_GRAPHS = "torch_geometric.loader.DataLoader"
+_JOINS = row.names if (row := load().row(_GRAPHS)) is not None else ()
+#: ``[x for x in batch if x is not None]``, ``filter(None, batch)``.
+_CHOOSES = re.compile(rb"\bfor\b[^\n]{1,200}\bif\b|\bfilter\(")
 #: Of language models, whose samples may be blocks of one length.
 _OF_TEXTS = ("transformers.DataCollatorForLanguageModeling", "trl.DataCollatorForCompletionOnlyLM")
 _COLLATORS = (
@@ -58,7 +64,7 @@ class InputSize(Rule):
     HPU525 = Code("changing-input-size", effect="speed")
     HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
-        names=(_LOADER, *_RESIZE, *_PAD),
+        names=(_LOADER, *_RESIZE, *_PAD, *_JOINS),
         calls=("max", "amax"),
         keywords=(_BATCH,),
         texts=("padding=True", 'padding="longest"', "padding='longest'", "collat", "Collat"),
@@ -81,6 +87,10 @@ class InputSize(Rule):
                 yield from self._longest(module, node)
         elif name in _RESIZE:
             yield from self._resized(module, call)
+        elif name in _JOINS:
+            answer = ask(module, _GRAPHS)
+            if reaches_a_device(module) and not module.holds("transforms.Pad") and module.constant(argument(call, "batch_size", 1)) != 1:  # fmt: skip
+                yield self.finding(call.func, f"`{module.source(call.func)}` joins graphs of any size to a batch. {sentence(answer.note)}", row=answer.row)  # fmt: skip
         elif name in _PAD and not reaches_a_device(module):
             return
         elif name in _PAD or not (_is_rounded(module, call) or argument(call, "max_length")):
@@ -133,6 +143,9 @@ class InputSize(Rule):
                 row=answer.row,
                 code="HPU526",
             )
+        for choice in _chosen(module):
+            answer = ask(module, _SIZE)
+            yield self.finding(choice, f"`{module.source(choice).splitlines()[0]}` leaves samples out, so that a batch may be smaller. {sentence(answer.note)}", row=answer.row, code="HPU526")  # fmt: skip
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """The length of the longest sample, where a batch is made: ``n = max(len(x) for x in batch)``."""
@@ -192,6 +205,24 @@ class InputSize(Rule):
             row=answer.row,
             code="HPU526",
         )
+
+
+def _chosen(module: Module) -> Iterator[ast.expr]:
+    """Where what makes a batch leaves samples out: ``[x for x in batch if x is not None]``, ``filter(None, batch)``."""
+    units = module.index.holding(_CHOOSES) if module.view(reaches_a_device) else ()
+    for part in (part for unit in units for part in module.index.within(unit)):
+        match part:
+            case ast.ListComp(
+                generators=[ast.comprehension(iter=ast.Name() as taken, ifs=[_, *_])]
+            ):
+                pass
+            case ast.Call(func=ast.Name(id="filter"), args=[_, ast.Name() as taken]):
+                pass
+            case _:
+                continue
+        given = module.bindings(taken)
+        if any(each.kind == "param" for each in given) and collates(module, part):
+            yield part
 
 
 def _slice(module: Module, loop: ast.For) -> ast.Subscript | None:

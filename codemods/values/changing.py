@@ -16,7 +16,7 @@ from hpushim.pycode.places import At, Cell, Edge, How
 from hpushim.pycode.values import Values
 
 from ..analysis.names import word
-from .tensors import is_other, lies_on_host
+from .tensors import is_other, is_tensor, lies_on_host
 from .training import runs_in_step, step_regions
 
 #: Texts of which one is in a project that changes its learning rate while it trains.
@@ -61,6 +61,8 @@ class Changing(Circular):
                 return self.COUNTED
             case ast.Call(func=ast.Attribute(attr="item" | "tolist") as func):
                 return 0 if is_other(module, func.value) or lies_on_host(module, func.value) else self.READ  # fmt: skip
+            case ast.Call(func=ast.Name(id="int"), args=[given]):
+                return self.READ if is_tensor(module, given) and not lies_on_host(module, given) else 0  # fmt: skip
         return 0
 
     def _counts_up(self, store: ast.expr) -> bool:

@@ -418,6 +418,11 @@ def is_of_values(name: str) -> bool:
     return name in _BUILTIN or name == "_metadata" or name in _members("Tensor")
 
 
+def is_of_objects(name: str) -> bool:
+    """Is it what tensors and torch's modules have under a name, weights among them?"""
+    return name in _OF_MODULES or name in _members("Tensor") or name in _members("nn.Module")
+
+
 def gives_tensor(method: str) -> bool:
     """Is it a method with which a tensor gives a tensor?"""
     known = _members("Tensor").get(method)

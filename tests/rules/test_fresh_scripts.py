@@ -9,6 +9,9 @@ from crossed import crossed
 from one_text import settled
 from test_called_in_steps import HEAD, codes, reported
 
+from hpushim.engine.project import migrate
+from hpushim.model import Target
+
 #: What shows a value in a step, and whether that reads it from the device.
 SHOWN = {
     "writer.add_scalar('a', {0}, n)": True,
@@ -118,3 +121,112 @@ def test_a_number_of_the_step_that_is_a_part_of_the_graph(
     text = HEAD + "import ramp\n\n\ndef rate(n):\n    return 1 / (n + 1)\n\n\n" + around.format(taken.format(number)) + "\n\nscheduler = torch.optim.lr_scheduler.StepLR(opt, 1)\n"  # fmt: skip
     told = "HPU514" in codes(reported(tmp_path, {"train.py": text, "ramp.py": "def up(n, most):\n    return n / most\n"}), "train.py")  # fmt: skip
     assert told == (NUMBERS[number] and TAKEN[taken] and AROUND[around])
+
+
+#: What joins the samples' parts in a step, and whether those have a length of their own.
+JOINED = {
+    "torch.cat([g.nodes for g in graphs], 0).to(device)": True,
+    "torch.cat([g.nodes.to(device) for g in graphs])": True,
+    "torch.cat([g['x'].float() for g in graphs], dim=0)": True,
+    "torch.cat([g.part.x for g in graphs])": True,
+    "torch.cat([g.weight for g in graphs])": False,
+    "torch.cat([g.data for g in graphs])": False,
+    "torch.cat([g.nodes for g in graphs], 1)": False,
+    "torch.cat([self.net(g.nodes) for g in graphs])": False,
+    "torch.stack([g.nodes for g in graphs])": False,
+    "torch.cat([g.nodes for g in self.graphs])": False,
+}
+
+
+@pytest.mark.parametrize("joined", list(JOINED))
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("class Net(nn.Module):\n    def forward(self, graphs):\n        return {0}\n", True),
+        ("class Net(nn.Module):\n    def __init__(self, graphs):\n        self.x = {0}\n", False),
+        ("def step(self, graphs):\n    {0}.sum().backward()\n    opt.step()\n", True),
+    ],
+)
+def test_what_objects_of_a_batch_hold_in_one_tensor(tmp_path: Path, joined: str, place: str, told: bool) -> None:  # fmt: skip
+    found = codes(reported(tmp_path, {"net.py": HEAD + place.format(joined)}), "net.py")
+    assert ("HPU515" in found) == (JOINED[joined] and told)
+
+
+CHOSEN = {
+    "[x for x in batch if x is not None]": True,
+    "[x['a'] for x in batch if len(x['a']) > 3]": True,
+    "list(filter(None, batch))": True,
+    "list(filter(lambda x: x is not None, batch))": True,
+    "[x for x in batch]": False,
+    "[x for x in range(3) if x > 1]": False,
+    "[x if x else y for x in batch]": False,
+}
+MAKERS = {
+    "def collate(batch):\n    y = None\n    return torch.stack({0})\n\n\nloader = DataLoader(rows, 4, collate_fn=collate, drop_last=True)\n": True,
+    "class Put:\n    def __call__(self, batch):\n        y = None\n        return torch.stack({0})\n\n\nloader = DataLoader(rows, 4, collate_fn=Put(), drop_last=True)\n": True,
+    "def choose(batch):\n    y = None\n    return torch.stack({0})\n\n\nrows = choose(rows)\nloader = DataLoader(rows, 4, drop_last=True)\n": False,
+}
+
+
+@pytest.mark.parametrize("chosen", list(CHOSEN))
+@pytest.mark.parametrize("maker", list(MAKERS))
+def test_samples_that_are_left_out_of_a_batch(tmp_path: Path, chosen: str, maker: str) -> None:
+    text = HEAD + "from torch.utils.data import DataLoader\n\n\n" + maker.format(chosen) + "for x in loader:\n    net(x.to(device)).sum().backward()\n"  # fmt: skip
+    found = codes(reported(tmp_path, {"train.py": text}), "train.py")
+    assert ("HPU526" in found) == (CHOSEN[chosen] and MAKERS[maker])
+
+
+@pytest.mark.parametrize(("made", "told"), [("DataLoader(rows, batch_size=32)", True), ("DataLoader(rows, 32, shuffle=True)", True), ("Batch.from_data_list(rows)", True), ("DataLoader(rows, batch_size=1)", False)])  # fmt: skip
+@pytest.mark.parametrize(("front", "package"), [("", "torch_geometric.loader"), ("", "torch_geometric.data"), ("lib.", "torch_geometric.data")])  # fmt: skip
+def test_graphs_of_any_size_make_a_batch(tmp_path: Path, made: str, told: bool, front: str, package: str) -> None:  # fmt: skip
+    names = f"import {package} as lib\n" if front else f"from {package} import DataLoader\nfrom torch_geometric.data import Batch\n"  # fmt: skip
+    text = HEAD + names + f"loader = {front}{made}\nnet.to(device)\n"
+    assert ("HPU525" in codes(reported(tmp_path, {"train.py": text}), "train.py")) == told
+
+
+#: Where a step writes, and whether that is another place each time.
+WRITTEN = {
+    "self.kept[:, at : at + 4] = x": True,
+    "self.kept[at] = x[0]": True,
+    "self.kept[0][at] += x[0]": True,
+    "self.kept[n % 8, :] = x": True,
+    "self.kept[int(x[0, 0])] = x": True,
+    "self.kept[3] = x": False,
+    "self.kept[:, :4] = x": False,
+    "self.kept[rows] = x": False,
+    "self.names[at] = x": False,
+}
+STEPS = {
+    "    def fit(self, rows):\n        for n, x in enumerate(rows):\n            x = x.to(device)\n            at = int(self.place)\n            {0}\n            self.net(x).sum().backward()\n": True,
+    "    def forward(self, x, rows):\n        self.n = n = self.n + 1\n        at = self.place.item()\n        {0}\n        return x\n": True,
+    "    def look(self, x, rows, n, at):\n        {0}\n": False,
+}
+
+
+@pytest.mark.parametrize(("written", "step"), crossed(list(WRITTEN), list(STEPS), rounds=3))
+def test_a_place_that_a_step_writes_to(tmp_path: Path, written: str, step: str) -> None:
+    text = HEAD + "class Bank(nn.Module):\n    def __init__(self, net):\n        super().__init__()\n        self.net, self.n, self.names = net, 0, {{}}\n        self.register_buffer('kept', torch.zeros(4, 8))\n        self.register_buffer('place', torch.zeros(1, dtype=torch.long))\n\n".replace("{{}}", "{}") + step.format(written)  # fmt: skip
+    found = codes(reported(tmp_path, {"train.py": text}), "train.py")
+    assert ("HPU528" in found) == (WRITTEN[written] and STEPS[step])
+
+
+#: Files that `migrate` leaves as they are, whatever it does to the rest of the project.
+LEFT = {
+    "import torch\n\n\ndef put(net, path):\n    state = torch.load(path)\n    net.load_state_dict(state)\n    return state\n": "HPU613",
+    "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x[x > 0].sum().item()\n": "HPU515",
+    "import torch\n\n\ndef put(batch):\n    n = max(len(x) for x in batch)\n    return torch.zeros(n)\n\n\nloader = torch.utils.data.DataLoader(rows, 4, collate_fn=put)\n": "HPU525",
+    "from torch.utils.data import DataLoader\n\n\ndef loaders(train_data):\n    return DataLoader(train_data, 8, shuffle=True, num_workers=4)\n": "HPU526",
+}
+USERS = ["device = torch.device('cuda')\nnet.to(device)\n", "net.cuda()\nx = x.cuda()\n", "net.to('cuda:0')\n"]  # fmt: skip
+
+
+@pytest.mark.parametrize("left", list(LEFT))
+@pytest.mark.parametrize("user", USERS)
+def test_a_file_that_stays_keeps_its_findings(tmp_path: Path, left: str, user: str) -> None:
+    files = {"left.py": left, "train.py": "import torch\nfrom left import *\n\n" + user + "net(x).sum().backward()\nopt.step()\n"}  # fmt: skip
+    before = codes(reported(tmp_path, files), "left.py")
+    migrate([tmp_path], Target(), jobs=1)
+    assert "hpu" in (tmp_path / "train.py").read_text()
+    assert (tmp_path / "left.py").read_text() == left
+    assert LEFT[left] in before
+    assert codes(reported(tmp_path, {}), "left.py") == before
