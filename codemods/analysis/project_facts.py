@@ -227,6 +227,19 @@ def _switches(data: bytes) -> Iterable[bytes]:
 
 #: The options that are off unless somebody gives them, by the names that they are read by.
 SWITCHES = ProjectFact("options that are off by default", _switches)
+#: ``fast: false`` in YAML, ``_C.MODEL.FAST = False`` of yacs, and whether it is off.
+_SETTING = lazily(
+    rb"\n(?:[ \t-]*(\w+):|_C\.(?:\w+\.)*(\w+)[ \t]*=)[ \t]*(?:([Ff]alse|off|no|null)\b|[\w\"'])[^\n,]*(?=\n)"
+)
+
+
+def _settings(data: bytes) -> Iterable[bytes]:
+    """``fast`` for a setting that is off, ``+fast`` for one that is on; of Python's files those of yacs alone."""
+    some = _SETTING.findall(b"\n" + data) if b"_C." in data or b"\nimport " not in data else ()
+    yield from (b"+" * (not off) + (key or name) for key, name, off in some)
+
+
+SET_HERE = ProjectFact("settings, and whether they are on", _settings, ("python", "yaml"))
 _ABOUT_DEVICES = lazily(rb"cuda|gpu|device|dist|ddp|accel", re.IGNORECASE)
 
 

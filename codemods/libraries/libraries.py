@@ -382,22 +382,17 @@ def _row(module: Module, name: str) -> Row | None:
 
 def _used_part(module: Module, alias: ast.alias, name: str) -> Row | None:
     """The row of the part of a package that is used: ``torch_scatter.scatter_min``, also by ``scatter(…, reduce="min")``."""
-    bound = alias.asname or alias.name
-    for use in module.index.names(bound):
+    found: list[Row | None] = []
+    for use in module.index.names(alias.asname or alias.name):
         above, part = module.parent(use), name
         if isinstance(above, ast.Attribute):
             part = f"{name}.{above.attr}"
             above = module.parent(above)
-        if isinstance(above, ast.Call) and part != name:
-            row = module.matrix.row(part, "package")
-            if row is not None:
-                return row
-        for keyword in above.keywords if isinstance(above, ast.Call) else ():
-            given = module.constant(keyword.value)
-            row = module.matrix.row(f"{part}_{given}" if given else name.partition(".")[0], "package")  # fmt: skip
-            if row is not None and (given or keyword.arg == "reduce"):
-                return row
-    return None
+        if isinstance(above, ast.Call):
+            given = [module.constant(keyword.value) for keyword in above.keywords if keyword.arg == "reduce"]  # fmt: skip
+            kinds = [f"{part}_{each}" if each else name.partition(".")[0] for each in given]
+            found += [module.matrix.row(each, "package") for each in (*kinds, *([part] if part != name else ()))]  # fmt: skip
+    return min(filter(None, found), key=lambda row: ("error", "warning", "note").index(SEVERITY.get(row.status, "note")), default=None)  # fmt: skip
 
 
 def _is_idle(module: Module, alias: ast.alias, row: Row) -> bool:

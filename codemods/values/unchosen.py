@@ -15,7 +15,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.devices import Devices
 from ..analysis.names import word
-from ..analysis.project_facts import ARGUMENTS, SWITCHES
+from ..analysis.project_facts import ARGUMENTS, SET_HERE, SWITCHES
 from .tokens import SETTINGS
 
 #: A value that nothing in the file gives.
@@ -153,20 +153,18 @@ class Defaults:
         return False
 
     def _is_one_of_many(self, choice: ast.If | ast.IfExp) -> bool:
-        """Does a chain of conditions compare one value with a text each, and is this one of them?"""
+        """Do conditions of a chain, or one behind the other, compare one value with a text each, and is this one of them, not the one for training?"""
         asked = _asked(choice.test)
-        if asked is None or isinstance(choice, ast.IfExp):
+        if asked is None or isinstance(choice, ast.IfExp) or any(isinstance(part, ast.Constant) and "train" in str(part.value) for part in walk(choice.test)):  # fmt: skip
             return False
         subject, first = self._module.source(asked), choice
         while isinstance(above := self._module.parent(first), ast.If) and above.orelse == [first]:
             first = above
-        many = 0
-        link: ast.stmt | None = first
-        while isinstance(link, ast.If):
-            other = _asked(link.test)
-            many += other is not None and self._module.source(other) == subject
-            link = link.orelse[0] if len(link.orelse) == 1 else None
-        return many >= _MANY
+        links = [*self._module.block(first)]
+        for link in links:  # grows
+            links += link.orelse if isinstance(link, ast.If) and len(link.orelse) == 1 else []
+        others = [other for link in links if isinstance(link, ast.If) and (other := _asked(link.test)) is not None]  # fmt: skip
+        return sum(self._module.source(other) == subject for other in others) >= _MANY
 
     def _is_of_devices(self, test: ast.expr) -> bool:
         devices = self._module.view(Devices)
@@ -223,10 +221,7 @@ class Defaults:
             case ast.Attribute() if declared := self._values.options.declared(node.attr):
                 yield from map(self._declared, declared)
                 return
-            case ast.Attribute() if _is_settings(node.value) and node.attr in self._module.project.names(SWITCHES.name):  # fmt: skip
-                yield False
-                return
-            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))) if _is_settings(owner) and key in self._module.project.names(SWITCHES.name):  # fmt: skip
+            case (ast.Attribute(value=owner, attr=key) | ast.Subscript(value=owner, slice=ast.Constant(value=str(key)))) if _is_settings(owner) and self._is_off(key):  # fmt: skip
                 yield False
                 return
             case ast.Call() if self._module.qualified(node.func) in _EXPORTING:
@@ -257,6 +252,11 @@ class Defaults:
                     yield from self._each(edge.at, seen)
         finally:  # who has seen enough goes away
             self._asked.discard(at)
+
+    def _is_off(self, name: str) -> bool:
+        """Is an option off where nobody gives it, or a setting in all files of settings?"""
+        off, said = map(self._module.project.names, (SWITCHES.name, SET_HERE.name))
+        return name in off or (name in said and f"+{name}" not in said)
 
     def _is_parameter(self, node: ast.Name) -> bool:
         """Is it a parameter without a default that only options which are off are given?"""
@@ -338,7 +338,9 @@ def _asks_for_several(test: ast.expr) -> bool | None:
 def _is_settings(node: ast.expr) -> bool:
     """``args``, ``self.config``, ``train_args``; what an object sets of its own is seen in its file."""
     named = word(node)
-    return named not in ("self", "cls") and not SETTINGS.isdisjoint((named, named.rpartition("_")[2]))  # fmt: skip
+    if named in ("self", "cls"):
+        return False
+    return not SETTINGS.isdisjoint((named, named.rpartition("_")[2])) or (isinstance(node, ast.Attribute) and _is_settings(node.value))  # fmt: skip
 
 
 def _asked(test: ast.expr) -> ast.expr | None:
