@@ -245,10 +245,12 @@ _ABOUT_DEVICES = lazily(rb"cuda|gpu|device|dist|ddp|accel", re.IGNORECASE)
 
 def _off(data: bytes) -> Iterable[bytes]:
     """Of these, those that do not choose the device: on Gaudi that one is given."""
-    return (name for name in _switches(data) if not _ABOUT_DEVICES.search(name))
+    return (
+        name for name in (*_switches(data), *_settings(data)) if not _ABOUT_DEVICES.search(name)
+    )
 
 
-OFF_HERE = ProjectFact(OFF, _off)
+OFF_HERE = ProjectFact(OFF, _off, ("python", "yaml"))
 
 #: An argument by its name: off, an option of the command line, or anything else.
 _ARGUMENT = lazily(

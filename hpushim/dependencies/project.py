@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: The module that a project builds from Rust.
 _LIBRARY = re.compile(rb"^\[lib\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*\"(\w+)\"", re.MULTILINE)
 #: The modules that a project compiles.
-_COMPILED = re.compile(rb"Extension\(\s*(?:name\s*=\s*)?[\"'](\w+)")
+_COMPILED = re.compile(rb"(?i:extension)\(\s*(?:name\s*=\s*)?[\"'](\w+)")
 _KINDS: frozenset[Kind] = frozenset(get_args(Kind))
 
 
@@ -55,7 +55,7 @@ def of_project(
     beside: set[Path] = set()
     wanted: set[str] = set()
     fetching: list[bytes] = []
-    own = set(modules(root, files))
+    own, built = set(modules(root, files)), set[str]()
     for file in files:
         with suppress(OSError):
             if file.kind == "python":
@@ -66,12 +66,12 @@ def of_project(
                 fetching.append(safe_files.read(file.path))
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
-            own.update(_built(file.path))
+            built.update(_built(file.path))
     packages = {path.parent.name for path in texts if path.name == "__init__.py"}
     own -= {name for name in own - packages if not _is_neighbour(name, texts, unknown=True)}
     found = assess(
         [data for path, data in texts.items() if path not in beside],
-        frozenset(own),
+        frozenset(own | built),
         sorted(wanted),
         places,
         matrix,

@@ -84,6 +84,7 @@ def around(
     foreign = _foreign(paths, frameworks) | elsewhere
     trains = {*trains} - found - foreign
     trains = {path for path in trains if not path.endswith(".ipynb")} or trains
+    trains = trains - _copied(paths, links) or trains
     scripts = {*scripts, "setup.py"} - {"setup.py"}
     named = {path: how for path, how in started(paths, launches).items() if path not in found | foreign}  # fmt: skip
     scripts |= {path for path in named if path.endswith(".py") and PurePath(path).name != "setup.py"}  # fmt: skip
@@ -248,6 +249,16 @@ def _projects(paths: Collection[str], links: Links) -> set[str]:
         for folder, code in found.items()
         if code and (not folder or not any(_is_packaged(path, paths) for path in links.needs(code) - code))
     }  # fmt: skip
+
+
+def _copied(paths: Collection[str], links: Links) -> set[str]:
+    """What is in a copy of another project: one within this one from which its own code takes something."""
+    inner = _projects(paths, links)
+    if "" not in inner or len(inner) == 1:
+        return set()
+    own = {path for path in paths if path.endswith(".py") and len(_above(_folder(path)) & inner) == 1}  # fmt: skip
+    inner = {above for path in links.needs(own) - own for above in _above(_folder(path)) & inner} - {""}  # fmt: skip
+    return {path for path in paths if not inner.isdisjoint(_above(_folder(path)))}
 
 
 def _apart(paths: Collection[str], needed: Collection[str], links: Links) -> set[str]:

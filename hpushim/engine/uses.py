@@ -48,8 +48,8 @@ class Uses:
     """The uses of names in the files of a project."""
 
     def __init__(self, files: Iterable[tuple[str, bytes]], off: Collection[str] = ()) -> None:
-        """``off``: the options that are off unless somebody gives them: what is under one is no use."""
-        self._off = {name.encode() for name in off}
+        """``off``: the options and settings that are off, but for those which a file of settings turns on, ``+name``: what is under one is no use."""
+        self._off = {name.encode() for name in off if f"+{name}" not in off}
         self._files = [_file(path, b"\n" + data) for path, data in files]
         self._known: dict[tuple[str, str], bool] = {}
         self._settings: dict[str, list[_File]] = {}

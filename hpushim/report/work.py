@@ -87,7 +87,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     python = sum(f.path.endswith(".py") and f.path not in report.around for f in report.files)
     made = []
     for key, group in found.items():
-        group.sort(key=lambda item: (item.trouble != "kernels", item.area != PACKAGES, _is_aside(item, report), not is_required(item), not _is_reached(item.path, report), item.path in report.chosen))  # fmt: skip
+        group.sort(key=lambda item: (item.trouble != "kernels", item.area != PACKAGES, _is_aside(item, report), not is_required(item), not _is_reached(item.path, report), item.path in report.chosen, item.area == PACKAGES and item.path != report.program))  # fmt: skip
         places = [(item.path, item.finding.function) for item in group]
         stops = [i for i in group if is_required(i) and not (i.area == FILES and i.trouble == "cpu" and i.finding.row in told)]  # fmt: skip
         required = [item for item in stops if _is_needed(item, report)]

@@ -236,3 +236,84 @@ def test_what_stops_around_a_kernel_is_told_with_it(tmp_path: Path, asserted: st
     assert not any(item.path == "ops.py" for item in made.groups.get("stops", ()))
     assert made.groups["kernels"][0].finding.code == "HPU723"
     assert sum(made.summary.troubles.values()) == len(made.items)
+
+
+# -- what settings say --------------------------------------------------------------------------------
+
+SAID = {
+    "fast: false\n": True,
+    "model:\n  fast: False  # slow\n": True,
+    "fast: no\n": True,
+    "fast: true\n": False,
+    "fast: 3\n": False,
+    "faster: false\n": False,
+}
+READ = ["args.fast", "self.args.fast", "cfg['fast']", "cfg.model.fast", "config.fast and x"]
+CALLED = {
+    "if {0}:\n        net = torch.jit.script(net)": True,
+    "if not {0}:\n        net = torch.jit.script(net)": False,
+    "if {0}:\n        return net\n    net = torch.jit.script(net)": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "read", "branch"), crossed(list(SAID), READ, list(CALLED), rounds=2)
+)
+@pytest.mark.parametrize("kind", ["yaml", "yacs", "two"])
+def test_a_setting_that_is_off_in_all_files(tmp_path: Path, said: str, read: str, branch: str, kind: str) -> None:  # fmt: skip
+    negated = not CALLED[branch]
+    files = {"train.py": f"{MOVED}\n\ndef f(self, args, cfg, config, net, x):\n    {branch.format(read)}\n    return net\n\n\n{STEP}    f(1, 2, 3, 4, model, 5)\n"}  # fmt: skip
+    if kind == "yacs":
+        name, _, value = said.strip().rpartition("\n")[2].strip().partition(": ")
+        files["defaults.py"] = f"from yacs.config import CfgNode\n_C = CfgNode()\n_C.MODEL.{name} = {value.title().replace('No', 'False').replace('# Slow', '')}\n"  # fmt: skip
+    else:
+        files["conf/config.yaml"] = said
+    if kind == "two":
+        files["conf/other.yaml"] = "fast: true\n"
+    told = next(item for item in page(tmp_path, files).items if item.finding.code == "HPU512")
+    assert told.finding.unchosen == (SAID[said] and kind != "two" and not negated)
+
+
+ONE_OF = {
+    "if kind == 'a':\n    {0}\nif kind == 'b':\n    f()\nif kind in ('c', 'd'):\n    g()\n": True,
+    "if kind == 'b':\n    f()\nx = 3\nif kind == 'c':\n    g()\nelif kind == 'a':\n    {0}\n": True,
+    "if kind == 'a':\n    {0}\nif kind == 'b':\n    f()\n": False,
+    "if kind == 'a':\n    {0}\nif other == 'b':\n    f()\nif another == 'c':\n    g()\n": False,
+    "if kind == 'train':\n    {0}\nif kind == 'val':\n    f()\nif kind == 'test':\n    g()\n": False,
+    "if kind == 'train':\n    {0}\nelif kind == 'val':\n    f()\nelif kind == 'test':\n    g()\n": False,
+}
+
+
+@pytest.mark.parametrize("form", ONE_OF)
+@pytest.mark.parametrize("subject", ["kind", "args.kind", "cfg['kind']"])
+def test_one_of_several_names_that_are_asked_one_after_the_other(tmp_path: Path, form: str, subject: str) -> None:  # fmt: skip
+    text = form.replace("kind", subject).format("model = torch.jit.script(model)")
+    files = {"train.py": f"import sys\n{MOVED}kind = sys.argv[1]\n{text}{STEP}"}
+    told = next(item for item in page(tmp_path, files).items if item.finding.code == "HPU512")
+    assert told.finding.unchosen == ONE_OF[form]
+
+
+@pytest.mark.parametrize(
+    "taken", ["from vendored.net import Net\n", "import vendored.net as net\n", ""]
+)
+@pytest.mark.parametrize("trains", ["third/train.py", "third/vendored/fit.py"])
+def test_a_copy_of_another_project_that_the_project_uses(tmp_path: Path, taken: str, trains: str) -> None:  # fmt: skip
+    main = f"{taken}{MOVED}if __name__ == '__main__':\n    x = model(3)\n    x.backward()\n"
+    files = {"setup.py": "", "run.py": main, "third/setup.py": "", "third/vendored/__init__.py": "", "third/vendored/net.py": "import torch\nclass Net(torch.nn.Module): pass\n", trains: f"{MOVED}{STEP}if __name__ == '__main__':\n    go()\n"}  # fmt: skip
+    programs = [each.path for each in page(tmp_path, files).report.programs]
+    assert "run.py" in programs
+    assert (trains in programs) <= (not taken)
+
+
+@pytest.mark.parametrize("built", ["CUDAExtension('ours_cuda', ['a.cu'])", "extension(\n    'ours_cuda', ['a.cu'])", "Extension(name='ours_cuda', sources=[])"])  # fmt: skip
+@pytest.mark.parametrize("taken", ["import ours_cuda\n", "from ours_cuda import f\n"])
+def test_what_the_project_builds_is_no_dependency(tmp_path: Path, built: str, taken: str) -> None:
+    from hpushim.dependencies.places import Places
+    from hpushim.dependencies.project import of_project
+    from hpushim.matrix import load
+
+    for name, text in {"ops/setup.py": f"setup(ext_modules=[{built}])\n", "train.py": f"{taken}{MOVED}{STEP}"}.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = of_project([tmp_path], (), Places(tmp_path, None, ()), load(), Target())
+    assert "ours_cuda" not in [each.name for each in found]
