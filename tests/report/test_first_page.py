@@ -315,5 +315,5 @@ def test_what_the_project_builds_is_no_dependency(tmp_path: Path, built: str, ta
     for name, text in {"ops/setup.py": f"setup(ext_modules=[{built}])\n", "train.py": f"{taken}{MOVED}{STEP}"}.items():  # fmt: skip
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = of_project([tmp_path], (), Places(tmp_path, None, ()), load(), Target())
+    found = of_project([tmp_path], (), Places(tmp_path, None, None), load(), Target())
     assert "ours_cuda" not in [each.name for each in found]
