@@ -23,6 +23,7 @@ _METHOD = "torch.Tensor."
 #: Functions among the FFTs that compute none: frequencies, and the order of a result.
 _NO_FFT = ("torch.fft.fftfreq", "torch.fft.rfftfreq", "torch.fft.fftshift", "torch.fft.ifftshift")
 _POINTERS = ("data_ptr", "__cuda_array_interface__")
+_STREAM = "torch.cuda.Stream.cuda_stream"
 #: What shows that the file is about a device.
 _CARD = re.compile(rb"cuda|hpu")
 _SHARED = ("torch.utils.dlpack", "torch.to_dlpack", "torch.from_dlpack")
@@ -61,7 +62,7 @@ class DeviceDtype(Rule):
     HPU119 = Code("raw-device-memory", effort="hours")
     wants = Wants(
         names=(*_DOUBLE, *_limited(), *_EXCHANGE),
-        attributes=_POINTERS,
+        attributes=(*_POINTERS, "cuda_stream"),
         calls=("double", *_methods()),
         required=("cuda", "hpu", "nn.Module", "device"),
         facts=(STEP_CALLS,),
@@ -103,6 +104,11 @@ class DeviceDtype(Rule):
             )
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        if node.attr not in _POINTERS:
+            if isinstance(node.ctx, ast.Load) and not module.index.stored(node.attr):
+                note = sentence(ask(module, _STREAM).note)
+                yield self.finding(node, f"`.{node.attr}` fails on Gaudi. {note}", row=_STREAM, code="HPU119")  # fmt: skip
+            return
         yield self.finding(
             node,
             f"`.{node.attr}` is an address in Gaudi's memory, which code for CUDA or the CPU cannot read; give "

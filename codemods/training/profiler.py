@@ -35,7 +35,7 @@ class ProfilerDevice(Rule):
     wants = Wants(
         attributes=_COLUMNS,
         strings=("cuda_time", "cuda_memory_usage", "_time_total", "_memory_usage"),
-        keywords=("use_cuda",),
+        keywords=("use_cuda", "use_device"),
         words=("ProfilerActivity",),
     )
     also = Wants(attributes=(_CUDA,))
@@ -115,15 +115,18 @@ class ProfilerDevice(Rule):
         )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
-        """``profile(use_cuda=True)``."""
+        """``profile(use_cuda=True)``, ``profile(use_device="cuda")``."""
         call = module.parent(node)
-        if isinstance(call, ast.Call) and module.qualified(call.func) in _PROFILES:
+        named = not isinstance(node.value, ast.Constant) or node.value.value not in (None, False)
+        if named and isinstance(call, ast.Call) and module.qualified(call.func) in _PROFILES:
             yield self.finding(
                 node,
                 f"`{module.source(node)}` profiles CUDA only; use `torch.profiler.profile` with "
                 "`ProfilerActivity.HPU`",
                 code="HPU618",
+                row=ask(module, _PROFILES[0]).row,
                 strength=Strength.FIRM,
+                claims=(node,),
             )
 
 

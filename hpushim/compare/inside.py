@@ -47,8 +47,17 @@ def compared_inside(node: ast.Compare, evidence: Evidence) -> tuple[list[ast.exp
     if whole and any(isinstance(one, _ORDERS) for one in node.ops):
         return readings, named
     if inner and (named or any(is_measured(side, evidence) for side in sides)):
-        return readings, named
+        # Beside a device's text, the `type` of an unknown object may be another one's.
+        return [*readings, *(one for side in sides for one in _types(side))], named
     return [], []
+
+
+def _types(node: ast.AST) -> Iterator[ast.expr]:
+    for part in _parts(node):
+        if isinstance(part, ast.Attribute) and part.attr == "type":
+            yield part
+        else:
+            yield from _types(part)
 
 
 def is_measured(node: ast.expr, evidence: Evidence) -> bool:
@@ -134,7 +143,7 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
             if isinstance(value, ast.Attribute):
                 yield value.value
             continue
-        if name == "format_spec" or isinstance(node, ast.Lambda | ast.NamedExpr):
+        if name in ("format_spec", "target") or isinstance(node, ast.Lambda | ast.NamedExpr):
             continue
         yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, ast.AST))  # fmt: skip
 

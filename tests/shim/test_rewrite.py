@@ -74,6 +74,31 @@ def test_form_answers_as_on_cuda(case: FormCase) -> None:
     assert answer(case.code, Device("cuda", 0), "cuda", as_rewritten=True) == on_cuda
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "sorted({0}) == sorted({1})",
+        "list({1}) == list({0})",
+        "len({{*{0}, *{1}}}) == 1 == len(set({0}))",
+        "Counter({0}) != Counter({1})",
+        "tuple({1}) in [tuple({0})]",
+        "sorted((one, 1) for one in {0}) == sorted((one, 1) for one in {1})",
+        "sorted([*{0}, 'gpu']) == sorted([*{1}, 'gpu'])",
+    ],
+)
+@pytest.mark.parametrize("read", ["[x.device.type]", "(t.device.type for t in [x])"])
+@pytest.mark.parametrize(
+    "other", ["[getattr(x, 'dev' + 'ice').type]", "{d.type: 0 for d in vars(x).values()}"]
+)
+def test_a_type_of_an_unknown_object_beside_a_devices(form: str, read: str, other: str) -> None:
+    """Both sides are mapped, or none of them is."""
+    told = form.format(read, other)
+    code = f"from collections import Counter\ndef f(x, device, given):\n    return {told}\n"
+    for kind in ("cuda", "cpu", "hpu"):
+        right = answer(code, Device("cuda", 0), kind)
+        assert answer(code, Device(kind, 0), kind, as_rewritten=True) == right
+
+
 def rewritten(source: str) -> str:
     tree, _ = rewrite.apply(ast.parse(source))
     return ast.unparse(tree)

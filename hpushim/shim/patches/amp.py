@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, log
+from hpushim.shim import devices, log, policy
 from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 
 Original = Callable[..., Any]
@@ -66,12 +66,19 @@ def _bf16(dtype: Any) -> Any:
     return torch.bfloat16
 
 
+def _say_default(dtype: Any) -> None:
+    """Says to the program, outside of a region, that the answer is not CUDA's default."""
+    import torch
+
+    if dtype is torch.bfloat16 and not torch.is_autocast_enabled(devices.DEVICE) and policy.answers_yes("torch"):  # fmt: skip
+        log.note(
+            "HPU203",
+            "outside of a region, autocast's dtype is bfloat16 here; CUDA's default is float16",
+        )
+
+
 @patch("torch.amp.autocast_mode:is_autocast_available", public="torch.amp", level=EXACT)
-@patch(
-    "torch:is_autocast_enabled",
-    "torch:get_autocast_dtype",
-    level=EXACT,
-)
+@patch("torch:is_autocast_enabled", level=EXACT)
 def ask_autocast(original: Original, *args: Any, **kwargs: Any) -> Any:
     """Questions about CUDA autocast, named or meant, are questions about HPU's."""
     if not args and not kwargs:
@@ -81,6 +88,15 @@ def ask_autocast(original: Original, *args: Any, **kwargs: Any) -> Any:
     if "device_type" in kwargs:
         kwargs["device_type"] = devices.text(kwargs["device_type"])
     return original(*args, **kwargs)
+
+
+@patch("torch:get_autocast_dtype", level=APPROXIMATE)
+def get_autocast_dtype(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """HPU's dtype for CUDA's."""
+    answer = ask_autocast(original, *args, **kwargs)
+    if _means_hpu(kwargs.get("device_type", args[0] if args else None)):
+        _say_default(answer)
+    return answer
 
 
 @patch("torch:set_autocast_enabled", level=EXACT)
@@ -101,12 +117,14 @@ def set_autocast_dtype(original: Original, device_type: str, dtype: Any) -> None
         original(device_type, dtype)
 
 
-@patch("torch:get_autocast_gpu_dtype", level=EXACT)
+@patch("torch:get_autocast_gpu_dtype", level=APPROXIMATE)
 def get_autocast_gpu_dtype(original: Original) -> Any:
     """HPU's autocast dtype."""
     import torch
 
-    return torch.get_autocast_dtype(devices.DEVICE)
+    answer = torch.get_autocast_dtype(devices.DEVICE)
+    _say_default(answer)
+    return answer
 
 
 @patch("torch:set_autocast_gpu_dtype", level=APPROXIMATE)

@@ -162,12 +162,17 @@ def new_subgroups(original: Original, group_size: Any = None, *args: Any, **kwar
     return original(group_size, *args, **kwargs)
 
 
-@patch(f"{_C10D}:get_backend", public="torch.distributed", level=APPROXIMATE)
+@patch(
+    f"{_C10D}:get_backend",
+    f"{_C10D}:get_backend_config",
+    row="torch.distributed.get_backend",
+    level=APPROXIMATE,
+)
 def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
-    """``"nccl"`` to code that requested NCCL, so that its comparisons hold; the group is HCCL."""
+    """``"nccl"`` to code that requested NCCL, ``"cuda:nccl"`` to code that did so by device, so that its comparisons hold; the group is HCCL."""
     backend = original(*args, **kwargs)
-    if backend == "hccl" and _asked_for_nccl and policy.answers_yes(_C10D):
-        return type(backend)("nccl") if type(backend) is not str else "nccl"
+    if "hccl" in backend and _asked_for_nccl and policy.answers_yes(_C10D):
+        return type(backend)(backend.replace("hpu:", "cuda:").replace("hccl", "nccl"))
     return backend
 
 

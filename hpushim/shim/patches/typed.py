@@ -34,7 +34,10 @@ def _constructor(name: str) -> Callable[..., Any]:
         import torch
 
         devices.mapped(kwargs.pop("device", None))
-        # torch's own constructor of that type knows every form.
+        given = args[0] if args else kwargs.get("other")
+        if isinstance(given, cls):
+            return torch.ops.aten.alias(given)  # as torch does: the same memory
+        # torch's own constructor of that type knows every other form.
         return getattr(torch, name)(*args, **kwargs).to(devices.INDEXED)
 
     return make
