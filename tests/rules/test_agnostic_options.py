@@ -1,0 +1,76 @@
+"""The agnostic style: options and defaults that are devices."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from agnostic import body, written
+
+
+def test_a_default_of_a_command_is_resolved_in_its_body() -> None:
+    text = "import click\n@click.command()\n@click.option('--seed')\ndef main(seed, device=torch.device('cuda')):\n    return torch.zeros(2, device=device)"
+    assert "device=None):\n    if device is None:\n        device = accelerator or error" in body(
+        text
+    )
+
+
+DEFAULTS = {
+    "an option": 'def main():\n    p = argparse.ArgumentParser()\n    p.add_argument("--device", default={0})\n    args = p.parse_args([])\n    return torch.zeros(1, device=args.device)',
+    "an option beside unknown ones": 'def main():\n    p = argparse.ArgumentParser()\n    p.add_argument("--place", dest="device", default={0})\n    args, rest = p.parse_known_args([])\n    return torch.zeros(1, device=args.device)',
+    "options that are returned": 'def read():\n    p = argparse.ArgumentParser()\n    p.add_argument("--device", default={0})\n    return p.parse_args([])\ndef main():\n    return torch.zeros(1, device=read().device)',
+    "a field": "@dataclass\nclass Config:\n    device: str = {0}\ndef main():\n    return torch.zeros(1, device=Config().device)",
+    "a field with more": '@dataclass\nclass Config:\n    device: str = field(default={0}, metadata={{"help": "where"}})\ndef main():\n    return torch.zeros(1, device=Config().device)',
+    "a field of devices": "@dataclass\nclass Config:\n    device: torch.device = torch.device({0})\ndef main():\n    return torch.zeros(1, device=Config().device)",
+    "a parameter": "def make(device={0}):\n    return torch.zeros(1, device=device)\ndef main():\n    return make()",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ['"cuda"', '"cuda:0"'])
+@pytest.mark.parametrize("declared", DEFAULTS)
+def test_a_default_is_looked_up_when_it_is_used(declared: str, text: str) -> None:
+    head = "import argparse\nfrom dataclasses import dataclass, field\nimport torch\n"
+    after = written(f"{head}{DEFAULTS[declared].format(text)}\n").text
+    assert "cuda" not in after and "hpu" not in after
+    names: dict[str, Any] = {}
+    asked = mock.Mock(side_effect=RuntimeError)
+    with mock.patch.object(torch.accelerator, "is_available", asked):
+        exec(compile(after, "train.py", "exec", dont_inherit=True), names)
+    there = mock.patch.object(torch.accelerator, "is_available", return_value=True)
+    with there, mock.patch.object(torch.accelerator, "current_accelerator", lambda: torch.device("meta")):  # fmt: skip
+        assert names["main"]().device.type == "meta"
+
+
+def test_a_field_that_is_read_from_its_class_stays() -> None:
+    code = 'from dataclasses import dataclass\nimport torch\n@dataclass\nclass Config:\n    device: str = "cuda"\nx = torch.zeros(1, device=Config.device)\n'
+    assert written(code).text == code
+
+
+def test_a_member_that_is_picked_by_its_value_stays() -> None:
+    code = 'import enum\nimport torch\nclass Kind(str, enum.Enum):\n    CPU = "cpu"\n    GPU = "cuda"\nkind = Kind("cuda") if torch.cuda.is_available() else Kind.CPU\nx = torch.ones(2, device=kind.value)\n'
+    assert written(code).text == code
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'p = argparse.ArgumentParser()\nsub = p.add_subparsers()\none = sub.add_parser("one")\none.add_argument("--device", default="cuda")\nargs = p.parse_args([])\n',
+        'p = argparse.ArgumentParser()\np.add_argument("--device", type=torch.device, default="cuda")\nargs = p.parse_args([])\n',
+        '@dataclass\nclass Config:\n    device: str = chosen(default="cuda")\n',
+    ],
+)
+def test_a_default_that_other_code_turns_into_something_stays(declared: str) -> None:
+    code = f"import argparse\nfrom dataclasses import dataclass\nimport torch\n{declared}"
+    assert written(code).text == code
+
+
+@pytest.mark.parametrize("option", ["--cuda", "--use_cuda", "--use-cuda"])
+@pytest.mark.parametrize("text", ["you should run with {0}", "You have a CUDA device: run with {0}", "see {0}."])  # fmt: skip
+def test_a_message_names_the_option_by_its_new_name(option: str, text: str) -> None:
+    dest = option.lstrip("-").replace("-", "_")
+    code = f'import argparse\np = argparse.ArgumentParser()\np.add_argument("{option}", action="store_true")\nargs = p.parse_args()\nif torch.cuda.is_available() and not args.{dest}:\n    print("{text.format(option)}")'
+    after = body(code)
+    assert text.format(option.replace("cuda", "accel")).replace("a CUDA", "an accelerator") in after
+    assert f'"{option}"' in after
