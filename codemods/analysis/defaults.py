@@ -15,12 +15,14 @@ from ..edits import neutral
 from .entry import PARSES
 from .kinds import base_words
 from .names import word
-from .project_facts import CLASSES
+from .project_facts import CLASSES, KEPT_OPTIONS, TESTED_OPTIONS
 
 _DEVICES = ("cuda", "cuda:0")
 _FIELD = "dataclasses.field"
 #: What the options are called where a function returns them at once.
 _READ = "args"
+#: What files call the options that another one reads for them.
+_HOLDERS = (_READ, "opt", "opts", "options", "cfg", "config", "params", "flags")
 
 
 def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
@@ -67,9 +69,14 @@ def _of_option(module: Module, node: ast.expr, call: ast.Call) -> tuple[Change, 
     if not name or not isinstance(statement, (ast.Assign, ast.Return)) or statement.value is not reads[0]:  # fmt: skip
         return None
     given = neutral.kind(module, statement)
-    if given == neutral.NONE:
-        return None
+    if given == neutral.NONE or name in module.project.names(TESTED_OPTIONS.name):
+        return None  # what compares the option would not know another device
+    kept = module.project.names(KEPT_OPTIONS.name)
+    if "" in kept:
+        return None  # another machine may have other devices
     if isinstance(statement, ast.Return):
+        if not kept.isdisjoint(_HOLDERS):
+            return None
         taken = last_name(reads[0].func) != "parse_args" or module.scope(reads[0]).lookup(_READ)
         if taken or len([*_device_options(module)]) > 1:
             return None
@@ -77,7 +84,7 @@ def _of_option(module: Module, node: ast.expr, call: ast.Call) -> tuple[Change, 
         return Replace(node, "None"), Insert(statement, code, after=False), Replace(reads[0], _READ)
     target = statement.targets[0]
     read = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
-    if not isinstance(read, ast.Name):
+    if not isinstance(read, ast.Name) or read.id in kept:
         return None
     return Replace(node, "None"), Insert(statement, _set_later(read.id, name, given))
 

@@ -96,6 +96,53 @@ def _option_choices(data: bytes) -> Iterable[bytes]:
         yield from (name + b"=" + text for name in _options(declared) for text in texts)
 
 
+_DEFAULT = lazily(rb"\bdefault\s*=\s*(?!None\b)|\b(?:required|action|nargs)\s*=")
+
+
+def _optional_options(data: bytes) -> Iterable[bytes]:
+    """The options, as they are read, that have no value where the command line gives none."""
+    if b"add_argument(" not in data:
+        return
+    for declared in _DECLARATION.findall(data):
+        if declared.lstrip()[1:3] == b"--" and not _DEFAULT.search(declared):
+            yield from _options(declared)
+
+
+_WORD = lazily(rb"[\w.]+")
+_TEXT_OF_CUDA = lazily(rb"[\"']cuda(?::\d+)?[\"']")
+#: What is in front of such a text where an option is compared with it, and what is behind one.
+_COMPARED_BEFORE = lazily(
+    rb"\.(\w+)(?:[ \t]*[!=]=[ \t]*|\.startswith\([ \t]*|[ \t]+(?:not[ \t]+)?in[ \t]*[\[({][^\n]*)$"
+)
+_COMPARED_BEHIND = lazily(rb"[ \t]*(?:[!=]=|(?:not[ \t]+)?in\b)[ \t]*\w+\.(\w+)\b(?!\.)")
+
+
+def _tested_options(data: bytes) -> Iterable[bytes]:
+    """The attributes that a file compares with CUDA's name: where one is an option's value, the comparison stays."""
+    for text in _TEXT_OF_CUDA.finditer(data) if b"cuda" in data else ():
+        before = _COMPARED_BEFORE.search(data, data.rfind(b"\n", 0, text.start()) + 1, text.start())
+        behind = _COMPARED_BEHIND.match(data, text.end())
+        yield from (found[1] for found in (before, behind) if found)
+
+
+#: What keeps or sends what it is given, with one level of parentheses; a value that is kept under its own name.
+_KEEPS = lazily(rb"(?:dumps?|save|submit|spawn|Process|map_array)\(((?:[^()]|\([^()]*\))*)\)")
+_KEPT = lazily(rb"[\"'](\w+)[\"'][ \t]*:[ \t]*(?:vars\()?(\w+)\b(?![\w.(\[])")
+
+
+def _kept_options(data: bytes) -> Iterable[bytes]:
+    """The names of what is written to a file or sent to another process; "" where submitit sends whole objects."""
+    if b"submitit" in data:
+        yield b""
+    for given in _KEEPS.findall(data):
+        yield from _WORD.findall(given.replace(b".__dict__", b""))
+    yield from (name for key, name in _KEPT.findall(data) if key == name)
+
+
+OPTIONAL_OPTIONS = ProjectFact("options without a default", _optional_options)
+#: Both are about what options are called, or the variable that holds all of them.
+TESTED_OPTIONS = ProjectFact("options that are compared with CUDA", _tested_options)
+KEPT_OPTIONS = ProjectFact("what is written or sent", _kept_options)
 OPTION_CHOICES = ProjectFact("choices of options", _option_choices)
 NEGATIVE_OPTIONS = ProjectFact("options that are negative by default", _negative_options)
 DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
@@ -700,6 +747,18 @@ DOCUMENTED = ProjectFact(
     ("markdown", "dockerfile", "shell"),
     installs=True,
 )
+_LATER = (b"or higher", b"or later", b"or newer", b"or above", b"or greater")
+_OLDEST = lazily(rb"(?i)torch[^\n]{0,20}\d\.\d[\d.]*[ \t]+or[ \t]+[a-z]+")
+
+
+def _coded(data: bytes) -> Iterable[bytes]:
+    if any(word in data for word in _LATER):
+        for found in _OLDEST.finditer(data):
+            yield from (each.encode() for each in floor.coded("py" + found[0].decode("utf-8", "replace")))  # fmt: skip
+
+
+#: The oldest torch that messages of programs give.
+CODED = ProjectFact(floor.CODED, _coded)
 #: That the project is installed as a package, and that code in the folder of a package is for CUDA.
 INSTALLED = ProjectFact(floor.INSTALLED, _installed, ("python", "toml"), of=floor.is_setup)
 PACKAGE_CUDA = ProjectFact(floor.PACKAGE_CUDA, _package_cuda, of=floor.is_of_package)

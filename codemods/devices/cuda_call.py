@@ -14,7 +14,7 @@ from ..analysis.device_numbers import is_device_number
 from ..analysis.devices import Devices
 from ..analysis.kinds import defines_method, is_own_move, moves_with
 from ..analysis.names import foreign, is_none, word
-from ..analysis.project_facts import MOVERS
+from ..analysis.project_facts import MOVERS, OPTIONAL_OPTIONS
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
 from ..edits import neutral
@@ -48,7 +48,7 @@ class CudaCall(Rule):
     HPU102 = Code("cuda-call", severity="error", fix=("safe", "unsafe", "manual"))
     HPU011 = Code("cuda-method-of-the-project", severity="note")
     HPU103 = Code("cuda-call-unproven", severity="error", fix="unsafe")
-    wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, required=("cuda",), facts=(MOVERS,))  # fmt: skip
+    wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, required=("cuda",), facts=(MOVERS, OPTIONAL_OPTIONS))  # fmt: skip
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
@@ -252,7 +252,9 @@ def _may_be_none(module: Module, given: ast.expr) -> bool:
             needed = argument(call, "required")
             if named and needed is None and (default is None or is_none(default)):
                 return True
-    return False
+    # Where other files read the options, or call the function.
+    known = any(isinstance(each, ast.Constant) for each in values.origins(given))
+    return not known and word(given) in module.project.names(OPTIONAL_OPTIONS.name)
 
 
 def _and_more(module: Module, call: ast.Call) -> str:

@@ -16,12 +16,16 @@ from hpushim.patterns import lazily
 #: The first release with ``torch.accelerator``, and releases before it.
 FIRST = "2.6"
 _OLDER = ("2.5.1", "2.4.1", "2.1.2", "2.0.1", "1.13.1", "1.8.1")
+#: The first release with ``torch.device`` and ``.to``.
+_DEVICES = "0.4"
 #: A version of torch that may simply be a later one: none, or a lower bound.
 _LOWER = re.compile(r"\s*(?:>=?\s*[\w.]+)?\s*")
 _TORCH = ("torch", "pytorch")
 #: Packages that are made for one release of torch, or that it needs, and their first release for that one; "" where there is none:
 #: torch's channel of conda ended before it.
 _PARTNERS = {"torchvision": "0.21", "torchaudio": "2.6", "xformers": "0.0.29", "python": "3.9", "pytorch-cuda": "", "cudatoolkit": ""}  # fmt: skip
+#: The first release of packages with wheels for the oldest Python that it has a release for.
+_PARTNERS |= {"numpy": "1.19.3", "scipy": "1.5.4", "pandas": "1.1.3", "scikit-learn": "0.24", "tensorflow": "2.5"}  # fmt: skip
 #: Beyond every release.
 _END = "1000"
 
@@ -39,6 +43,8 @@ _SINCE = {
     r"(?<!cuda\.)\bamp\.GradScaler\b": "2.3",
     r"^torch\.autocast$|(?<!cuda\.amp\.)\bautocast\(": "1.10",
 }
+
+_NAME_OF = re.compile(r"([a-z]+)(.*)")
 
 #: A project that is installed as a package, and whether the code of that package itself is for CUDA.
 INSTALLS = lazily(rb"\bsetup\(|\n\[(?:project|tool\.poetry)\]")
@@ -64,31 +70,46 @@ INSTALLED = "files that install a package"
 PACKAGE_CUDA = "code for CUDA in packages"
 
 
-#: The versions of torch that texts ask for: ``==1.8.*``, with "install " before them where it is a command or an image.
-DOCUMENTED = "torch that texts ask for"
-#: What a text says of torch.
-SAID = re.compile(
-    r"(?i)(?<![\w/.-])(?:py)?torch(?:\]\([^()\s]*\))?[ \t`*_()\[\]]*(?:versions?[ \t]+)?(?P<how>[=<>~]{0,3})[ \t]*(?:-?v)?"
-    r"(?P<version>[012]\.\d+(?![\d-])(?:\.\d+)*)(?P<more>\+(?!\w)|[ \t]*\(?(?:or|and)[ \t]+(?:later|higher|above|newer|greater|up))?"
+#: The versions that texts ask for: ``torch==1.8.*``, ``python==3.7.*``, with "install " before them where it is a command or an image.
+DOCUMENTED = "versions that texts ask for"
+#: The oldest torch that code asks for in a message.
+CODED = "torch that code requires"
+_LATER = r"(?:or|and)[ \t]+(?:later|higher|above|newer|greater|up)"
+_SAID = (
+    r"(?i)(?<![\w/.-])(?P<name>%s)(?:\]\([^()\s]*\))?[ \t`*_()\[\]]*(?:versions?[ \t]+)?(?P<how>[=<>~]{0,3})[ \t]*(?:-?v)?"
+    rf"(?P<version>%s\.\d+(?![\d-])(?:\.\d+)*)(?P<more>\+(?!\w)|[ \t]*\(?{_LATER}%s)?"
 )
+#: What a text says of torch, and of what is made for one release of it.
+SAID = re.compile(_SAID % ("(?:py)?torch", "[012]", ""))
+_SAID_BESIDE = re.compile(_SAID % ("torchvision|torchaudio|python", r"\d", r"|[ \t]*(?:[-–,/|]|to\b|or\b|and\b)+[ \t]*\d\.\d"))  # fmt: skip
 #: A command or an image, a line that tells a requirement, and an entry of a list of them.
-_INSTALL = re.compile(r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+){0,8}?install\b|^[ \t]*FROM\b")
+_INSTALL = re.compile(
+    r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+){0,8}?(?:install|create)\b|^[ \t]*FROM\b"
+)
 _REQUIRES = re.compile(
-    r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[\w.]+(?:[ \t]+[\d.]+|[ \t]*[=<>~]+[ \t]*[\d.]+)?[ \t]*,[ \t]*)*(?:py)?torch\b"
+    r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[\w.]+(?:[ \t]+[\d.]+|[ \t]*[=<>~]+[ \t]*[\d.]+)?[ \t]*,[ \t]*)*(?:(?:py)?torch|torchvision|torchaudio|python)(?![a-z_])"
 )
 
 
 def documented(text: str) -> Iterator[str]:
-    """The versions of torch that the lines of a text ask for."""
-    for line in text.splitlines() if "orch" in text else ():
+    """The versions that the lines of a text ask for: of torch, and of what is made for one release of it."""
+    for line in text.splitlines() if "orch" in text or "ython" in text else ():
         install = _INSTALL.search(line)
         if not (install or _REQUIRES.search(line)):
             continue
-        for found in SAID.finditer(line):
-            yield ("install " if install else "") + bounds_of(found)
+        how = "install " if install else ""
+        yield from (f"{how}torch{bounds_of(found)}" for found in SAID.finditer(line))
+        for found in _SAID_BESIDE.finditer(line):
+            if not found["more"]:
+                yield f"{how}{found['name'].lower()}{bounds_of(found)}"
         image = _IMAGE.match(line.split()[1]) if line.startswith("FROM ") else None
         if image is not None and is_old_image(image[0]):
-            yield f"install =={image['version'] or '1.8'}.*"
+            yield f"install torch=={image['version'] or '1.8'}.*"
+
+
+def coded(text: str) -> Iterator[str]:
+    """The lower bounds that messages of a program give: "PyTorch version 1.7.1 or higher is recommended"."""
+    return (bounds_of(found) for found in SAID.finditer(text) if found["more"] and "+" not in found["more"])  # fmt: skip
 
 
 def bounds_of(found: re.Match[str]) -> str:
@@ -113,10 +134,12 @@ def held(text: Text) -> Floor | None:
     oldest: list[str] = []
     told: list[str] = []
     why = ""
+    pinned = False
     for name, versions in text.project.pins:
         first = FIRST if name in _TORCH else _PARTNERS.get(name)
         if first is None or not text.project.requests(name, versions, text.path):
             continue
+        pinned |= name in _TORCH
         old = older(versions) if name in _TORCH else None
         if old is not None:
             oldest.append(old)
@@ -124,11 +147,16 @@ def held(text: Text) -> Floor | None:
             why = f"`{name}{versions}`"
     for versions in sorted(text.project.names(DOCUMENTED)):
         install, _, asked = versions.rpartition(" ")
-        if (install or not oldest) and text.project.requests(DOCUMENTED, versions, text.path):
-            old = None if _admits(asked, FIRST) else older(asked)
-            if old is not None:
-                told.append(old)
-                why = why or f"the documented `torch{asked}`"
+        name, bounds = _NAME_OF.fullmatch(asked).groups()  # type: ignore[union-attr]
+        if (oldest and not install) or not text.project.requests(DOCUMENTED, versions, text.path):
+            continue
+        if not _admits(bounds, _PARTNERS.get(name, FIRST)):
+            told += filter(None, [older(bounds)]) if name == "torch" else ()
+            why = why or f"the documented `{asked}`"
+    for bounds in sorted(text.project.names(CODED)) if not (pinned or told) else ():
+        if (old := older(bounds)) is not None:
+            told.append(old)
+            why = why or f"the message of a program that requires `torch{bounds}`"
     oldest += told
     if not why and oldest and text.project.names(INSTALLED) and not text.project.names(PACKAGE_CUDA):  # fmt: skip
         why = "the package itself, which needs no later torch,"
@@ -140,9 +168,9 @@ def older(versions: str) -> str | None:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     with suppress(InvalidSpecifier):
-        allowed = SpecifierSet(versions)
-        exact = re.fullmatch(r"==(\d+\.\d+)(?:\.(\d+))?(?:\.\*)?", versions)
-        known = (*_OLDER, f"{exact[1]}.{exact[2] or 0}") if exact else _OLDER
+        allowed = SpecifierSet(re.sub(r"\+[\w.]+", "", versions))
+        exact = re.match(r"==(\d+\.\d+)((?:\.\w+)*)", versions)
+        known = (*_OLDER, f"{exact[1]}{exact[2] or '.0'}") if exact else _OLDER
         found = [one for one in known if one in allowed and _numbers(one) < _numbers(FIRST)]
         return min(found, key=_numbers, default=None)
     return None
@@ -159,6 +187,8 @@ def stays(message: str, floor: Floor) -> str:
 
 def too_new(texts: Iterable[str], floor: Floor) -> str:
     """What of some texts the oldest torch of a project lacks; "" where it has all, or the text checks for it."""
+    if _numbers(floor.oldest) < _numbers(_DEVICES):
+        return "torch.device"
     for text in texts:
         if "hasattr(" in text:
             continue

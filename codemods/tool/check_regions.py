@@ -183,6 +183,8 @@ class _Review:
         elif (kept := self._fails_elsewhere()) is not None:
             shown = _short(self._module.source(kept))
             self._whole = f"`{shown}` stays, and fails where CUDA is not"
+        elif lead := dict(self._module.project.leads).get(self._module.path):
+            self._whole = f"programs need it only through `{lead}`, which stays"
         elif neutral.stays(self._module):
             self._whole = (
                 "its check for CUDA stays, since it computes in float64, which MPS does not have"

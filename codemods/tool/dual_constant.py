@@ -11,6 +11,7 @@ from hpushim.engine.rules.rule import Claim, Code, Found, Module, Rule, Strength
 from ..analysis.device_texts import device_texts
 from ..analysis.project_facts import (  # fmt: skip
     CLASSES,
+    CODED,
     CUDA_HERE,
     DOCUMENTED,
     HOLDERS,
@@ -54,6 +55,7 @@ class DualConstant(Rule):
             HOLDERS,
             TAKEN_HERE,
             DOCUMENTED,
+            CODED,
             INSTALLED,
             PACKAGE_CUDA,
             PARSED,

@@ -30,6 +30,8 @@ _CARDS = frozenset(["gpus", "ngpu", "ngpus"])
 #: ``--cuda-deterministic``.
 _FLAGS_OF_CUDNN = frozenset(["deterministic", "benchmark"])
 _HALF = frozenset(["fp16", "float16"])
+#: The words of an option that says whether to compute on a card, and nothing else.
+_SWITCH = _CARD | frozenset(["no", "not", "use", "with", "without", "enable", "enabled", "disable", "disabled", "is", "on", "off", "force", "require", "allow"])  # fmt: skip
 #: ``--half``, ``--half-precision``; ``--half_res`` is half of something else, as ``--simple-loss-scale`` is the weight of a loss.
 _HALVED = re.compile(r"(.*-)?half(-(precision|float|dtype|model))?")
 _SCALING = re.compile(
@@ -81,8 +83,8 @@ def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewr
         return None
     if neutral.is_lacking(module, call):
         return None  # the choice that it decides stays as it is
-    if "graph" in text.lower():
-        return None  # CUDA graphs are no graphs of another device
+    if not _SWITCH.issuperset(_WORDS.split(text.strip("-").lower())):
+        return None  # such as graphs, or the benchmark of cuDNN, which no other device has
     if not all(isinstance(name, str) for name in names):
         return None
     mark = module.source(given)[0]

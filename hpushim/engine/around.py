@@ -27,7 +27,7 @@ from hpushim.model import Program
 from hpushim.patterns import lazily
 
 #: By their names alone.
-_NAMED = lazily(
+NAMED = lazily(
     r"(?:^|/)(?:\.[^/]+|(?:[a-z]+_)?(?:unit)?tests?|testing|benchmarks?|docs?|docker|ci)/"
     r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*|(?:docker-)?compose[^/]*\.ya?ml|\.[^/]+\.ya?ml)$",
     re.IGNORECASE,
@@ -75,7 +75,7 @@ def around(
     torch? None where it also has code for another maker's devices. Folders of other frameworks are aside too. ``launches``: the programs
     that the commands in a file start; ``modules``: all packages that are imported.
     """
-    found = {path for path in paths if _NAMED.search(path)}
+    found = {path for path in paths if NAMED.search(path)}
     # A package of the same name is imported instead.
     found |= {
         path for path in paths if path.endswith(".py") and f"{path[:-3]}/__init__.py" in paths
@@ -111,7 +111,7 @@ def around(
     rest = python - needed
     found |= {path for path in rest if path in scripts or path.endswith(".ipynb")}
     folders = {_folder(path) for path in needed}
-    purposes = {path for path in found & scripts - shown if not _NAMED.search(path)}
+    purposes = {path for path in found & scripts - shown if not NAMED.search(path)}
     theirs = links.needs(purposes) - needed
     if not needed.isdisjoint(loads):  # it may load what is beside it
         theirs -= links.needs({path for path in rest - found if _folder(path) in folders})

@@ -180,6 +180,20 @@ class Facts:
         """In how many files each name of a fact was found."""
         return Counter(name for _, said in self._said for name in said.collected.get(fact, ()))
 
+    def leads(self, staying: Collection[str], changed: Collection[str]) -> dict[str, str]:
+        """The changed files that programs need only through files that stay, each with one of these.
+
+        A file that stays leads nothing where a changed one needs it that does not follow; a program follows none.
+        """
+        own = {f.shown for f, said in self._said if b"program" in said.collected.get(TRAINS, ())}
+        free = {*changed} - self._links.needs(staying)
+        gates = {*staying} - self._links.needs(free)
+        led = self._links.only_through(gates, ()) - self._links.needs(
+            own.intersection(changed), gates
+        )
+        below = [(gate, self._links.needs({gate})) for gate in sorted(gates)]
+        return {path: gate for path in changed if path in led for gate, needs in below[::-1] if path in needs}  # fmt: skip
+
     def homes(
         self,
         texts: Mapping[str, bytes],

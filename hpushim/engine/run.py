@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hpushim import showing
+from hpushim.engine.around import NAMED
 from hpushim.engine.base.accounted import Accounted
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.cache import Asked, Cache, Entry
@@ -212,20 +213,42 @@ class Run:
         return [*(done[i] for i in range(total)), *map(_passed, self.found.passed)]
 
     def shared(self, results: list[FileResult]) -> list[FileResult]:
-        """The results where one file defines what several come to need, and these import it."""
+        """The results where a file stays that only follows one which stays, and where one file defines what several come to need, and these import it."""
+        if self.style != "agnostic":
+            return results
         files = self.found.files
-        changed = [(f.shown, result) for f, result in zip(files, results, strict=False) if f.kind == "python" and result.after]  # fmt: skip
-        users = [path for path, result in changed if _defines(result)]
-        others = [path for path, result in changed if path not in users and sharing()(result.after or b"")]  # fmt: skip
-        if not (users or others) or self.context.target.style != "agnostic":
+        changed = {f.shown: result for f, result in zip(files, results, strict=False) if f.kind == "python" and result.after}  # fmt: skip
+        leads = self.facts.leads(self._staying(results), changed)
+        results = self._again(results, leads, leads=tuple(leads.items()))
+        users = [path for path, result in changed.items() if path not in leads and _defines(result)]
+        others = [path for path, result in changed.items() if path not in (*leads, *users) and sharing()(result.after or b"")]  # fmt: skip
+        if not (users or others):
             return results
         texts = {f.shown: data for f in files if isinstance(data := self._read(f, read(f.path)), bytes)}  # fmt: skip
         homes = self.facts.homes(texts, users)
         homes |= self.facts.homes(texts, others, [path for path, home in homes.items() if not home])
-        project = msgspec.structs.replace(self.context.project, homes=tuple(homes.items()))
+        return self._again(results, homes, homes=tuple(homes.items()))
+
+    def _staying(self, results: list[FileResult]) -> set[str]:
+        """The files that keep what the rules are about, without those of tests and tools."""
+        return {
+            result.path
+            for result in results
+            if result.status == "unchanged" and not NAMED.search(result.path)
+            if any(finding.severity == "error" for finding in result.findings)
+        }
+
+    def _again(
+        self, results: list[FileResult], paths: Container[str], **known: tuple[tuple[str, str], ...]
+    ) -> list[FileResult]:
+        """The results, those of some files with more that is known of the project."""
+        project = msgspec.structs.replace(self.context.project, **known)
         context = msgspec.structs.replace(self.context, project=project)
+        files = self.found.files
         return [
-            _judged((0, file, texts[file.shown]), migrated, context) if file.shown in homes else result
+            _judged((0, file, data), migrated, context)
+            if file.shown in paths and isinstance(data := self._read(file, read(file.path)), bytes)
+            else result
             for file, result in zip(files, results, strict=False)
         ] + results[len(files) :]  # fmt: skip
 

@@ -151,7 +151,16 @@ TEXTS: dict[str, bool | None] = {
     "- [PyTorch](https://pytorch.org/) 0.4.1": False,
     "PyTorch version 1.1": False,
     "- PyTorch >= v0.4.0": True,
-    "Requires PyTorch 1.7+ and Python 3.6": True,
+    "Requires PyTorch 1.7+ and Python 3.6": False,
+    "* pytorch1.2.0": False,
+    "* Python3.6.9": False,
+    "conda create -y -n own python=3.7": False,
+    "pip install torchvision==0.5": False,
+    "Tested with torchvision 0.8.2": False,
+    "- Python 3.6, 3.7 or 3.11": None,
+    "Requires Python 3.6+": None,
+    "- python 3.10": None,
+    "The models of pytorch1.2.0 are kept.": None,
     "- torch (1.2 or later)": True,
     "pip install 'torch>=1.6'": True,
     "pip install torch torchvision": None,
@@ -200,3 +209,39 @@ def test_the_function_in_a_package_is_no_code_for_cuda(tmp_path: Path, needs: in
     }
     after = written_for(tmp_path, files, uses)
     assert "from own.utils import seed, default_device" in after
+
+
+#: What a program says of the torch that it needs, and whether that is a bound.
+CODED = {
+    'if old:\n    warnings.warn("PyTorch version 1.7.1 or higher is recommended")': True,
+    'assert new, "torch 1.8 or later is needed"': True,
+    "# torch 1.8 or newer": True,
+    "# torch 2.7 or newer": False,
+    "# see torch 1.8": False,
+}
+
+
+@pytest.mark.parametrize("pin", ["", "torch>=1.9\n", "torch>=2.6\n", "torch==1.9.1\n"])
+@pytest.mark.parametrize("said", CODED)
+def test_a_message_of_a_program_is_a_bound_where_no_file_has_one(tmp_path: Path, said: str, pin: str) -> None:  # fmt: skip
+    files = {"own/net.py": f"import torch\nimport warnings\n\nold, new = False, True\n{said}\n", "requirements.txt": f"numpy\n{pin}"}  # fmt: skip
+    after = written_for(tmp_path, files, CHOOSES)
+    assert ("hasattr" in after) is ((CODED[said] and not pin) or pin == "torch==1.9.1\n")
+
+
+@pytest.mark.parametrize(("old", "new"), [("scikit-learn==0.22.2", "scikit-learn==1.0"), ("numpy==1.17.*", "numpy>=1.17"), ("scipy<1.5", "scipy<2"), ("tensorflow==2.3.1", "tensorflow==2.9")])  # fmt: skip
+@pytest.mark.parametrize("torch_", ["", "torch>=1.4\n"])
+def test_a_package_without_wheels_for_a_newer_python_holds_torch(tmp_path: Path, old: str, new: str, torch_: str) -> None:  # fmt: skip
+    for at, (pin, held) in enumerate(((old, True), (new, False))):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        after = written_for(folder, {"requirements.txt": f"{pin}\n{torch_}"}, CHOOSES)
+        assert ("hasattr" in after) is held
+
+
+@pytest.mark.parametrize("pin", ["torch==0.2.0", "torch==0.3.1.post2", "torch==0.4.0"])
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_is_written_for_a_torch_without_devices(tmp_path: Path, form: str, pin: str) -> None:  # fmt: skip
+    text = f"import torch\n\n{FORMS[form]}\n"
+    after = written_for(tmp_path, {"requirements.txt": f"{pin}\n"}, text)
+    assert (after == text) is not pin.endswith("0.4.0")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 import torch
-from agnostic import body, written
+from agnostic import body, written, written_for
+
+from hpushim.engine.project import migrate
+from hpushim.model import Target
 
 
 def test_a_default_of_a_command_is_resolved_in_its_body() -> None:
@@ -74,3 +78,70 @@ def test_a_message_names_the_option_by_its_new_name(option: str, text: str) -> N
     after = body(code)
     assert text.format(option.replace("cuda", "accel")).replace("a CUDA", "an accelerator") in after
     assert f'"{option}"' in after
+
+
+#: What is done with the options of a program, and whether ``args.device`` may be another text for it than CUDA's.
+USES = {
+    "device = torch.device(args.device)": True,
+    "print(vars(args))": True,
+    'torch.save({"net": net.state_dict(), "step": 3}, p)': True,
+    'use = args.device == "cuda"': False,
+    'use = "cuda" == args.device': False,
+    'device = "cuda:0" if torch.cuda.is_available() and args.device != "cuda" else "cpu"': False,
+    'use = args.device.startswith("cuda")': False,
+    'use = "cuda" in args.device': False,
+    'use = args.device in ("cuda", "gpu")': False,
+    'torch.save({"net": net.state_dict(), "args": args}, p)': False,
+    'torch.save({"net": net, "args": vars(args)}, p)': False,
+    "json.dump(vars(args), f)": False,
+    "yaml.safe_dump(args.__dict__, f)": False,
+    "f.write(json.dumps(vars(args), indent=2))": False,
+    "pickle.dump(args, f)": False,
+    "mp.spawn(work, nprocs=2, args=(2, args))": False,
+    "Process(target=work, args=(args,)).start()": False,
+    "executor.submit(work, args)": False,
+}
+PARSED = {
+    "in place": 'args = p.parse_args()\n{0}\n',
+    "in a function": 'def read():\n    p = argparse.ArgumentParser()\n    p.add_argument("--device", default="cuda")\n    return p.parse_args()\n\n\ndef main():\n    args = read()\n    {0}\n',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("parsed", PARSED)
+@pytest.mark.parametrize("use", USES)
+def test_a_default_stays_where_its_text_is_compared_kept_or_sent(tmp_path: Path, use: str, parsed: str, apart: bool) -> None:  # fmt: skip
+    """The text of the machine that reads the options is no default of another one, or of a later run."""
+    text = "import argparse\nimport torch\n\np = argparse.ArgumentParser()\n"
+    text += "" if "function" in parsed else 'p.add_argument("--device", default="cuda")\n'
+    files = {"other.py": f"import torch\n\n\ndef run(args, net, p, f):\n    {use}\n"} if apart else {}  # fmt: skip
+    after = written_for(tmp_path, files, text + PARSED[parsed].format("pass" if apart else use))
+    assert ("default=None" in after) is USES[use]
+
+
+@pytest.mark.parametrize(("option", "new"), [("--no-cuda", "--no-accel"), ("--use_cuda", "--use_accel"), ("--disable-cuda", "--disable-accel"), ("--not_cuda_benchmark", ""), ("--not_set_cuda_env", ""), ("--cuda-graphs", ""), ("--cuda-version", "")])  # fmt: skip
+@pytest.mark.parametrize("more", ["", ', help="on the GPU"'])
+def test_an_option_gets_a_name_only_where_it_chooses_the_device(option: str, new: str, more: str) -> None:  # fmt: skip
+    text = f'import argparse\nimport torch\n\np = argparse.ArgumentParser()\np.add_argument("{option}", action="store_true"{more})\n'
+    assert (f'"{new or "accel"}"' in written(text).text) is bool(new)
+
+
+#: Where the number of a device is from, and whether it may be None.
+NUMBERS = {
+    'p.add_argument("--gpu", type=int)': True,
+    'p.add_argument("--gpu", default=None, type=int, help="a card")': True,
+    'p.add_argument("--gpu", default=0, type=int)': False,
+    'p.add_argument("--gpu", type=int, required=True)': False,
+    'p.add_argument("gpu", type=int)': False,
+    "gpu = 3": False,
+}
+
+
+@pytest.mark.parametrize("use", ["def f(x, gpu):\n    return x.cuda(gpu)\n", "def f(x, args):\n    return x.cuda(args.gpu, non_blocking=True)\n"])  # fmt: skip
+@pytest.mark.parametrize("declared", NUMBERS)
+def test_a_number_that_callers_may_leave_out_is_the_current_device(tmp_path: Path, declared: str, use: str) -> None:  # fmt: skip
+    files = {"train.py": f"import argparse\nimport torch\nfrom net import f\n\np = argparse.ArgumentParser()\n{declared}\n", "net.py": f"import torch\n\n\n{use}"}  # fmt: skip
+    for path, text in files.items():
+        (tmp_path / path).write_text(text)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    assert ("gpu is not None else" in (tmp_path / "net.py").read_text()) is NUMBERS[declared]

@@ -146,6 +146,8 @@ class Project(msgspec.Struct, frozen=True):
 
     #: The module from which each file imports what rules define for several files; "" for one that defines it.
     homes: tuple[tuple[str, str], ...] = ()
+    #: Of files that only follow another one, which stays, that one.
+    leads: tuple[tuple[str, str], ...] = ()
 
     def home(self, path: str) -> str | None:
         """The module that gives a file what rules define for several; "" for one that defines it, None for one that helps itself."""
