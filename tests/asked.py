@@ -31,7 +31,7 @@ _seen: set[int] = set()
 _FOLDER = os.environ.get("HPUSHIM_REACHED", "")
 #: A test that takes so much longer than it takes by itself does not end.
 _WAIT, _TIMES = 60.0, 20.0
-#: For a map: where so many tests of a file cost more seconds than that each, they stand for the others.
+#: For a map: where so many tests of one function cost more seconds than that each, they stand for its others.
 _SOME, _DEAR = 5, 0.5
 
 
@@ -224,10 +224,11 @@ def _ask(job: dict[str, Any], items: list[pytest.Item], loaded: _Loaded, folder:
         session.config.pluginmanager.unregister(plugin)
     told = _Told()
     session.config.pluginmanager.register(told)
-    spent = 0.0
-    for number, (item, after) in enumerate(zip(items, [*items[1:], None], strict=True)):
-        if _FOLDER and number == _SOME and spent > _SOME * _DEAR:
-            break
+    spent: dict[str, list[float]] = {}
+    for item, after in zip(items, [*items[1:], None], strict=True):
+        costs = spent.setdefault(item.nodeid.partition("[")[0], [])
+        if _FOLDER and len(costs) >= _SOME and sum(costs) > len(costs) * _DEAR:
+            continue
         told.why = ""
         print(f"begins\t{item.nodeid}", file=out)
         if _FOLDER:
@@ -237,7 +238,7 @@ def _ask(job: dict[str, Any], items: list[pytest.Item], loaded: _Loaded, folder:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         # What the server of ``warm`` does for a test is no time of this process.
         cost = max(sum(os.times()[:4]) - before, (time.monotonic() - begun) / 2)
-        spent += cost
+        costs.append(cost)
         if _FOLDER:
             print(f"reached\t{_bits(_seen | set(_of_others()))}\t{item.nodeid}", file=out)
         if told.why:

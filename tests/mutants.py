@@ -442,11 +442,11 @@ def mapped(tree: Path, python: str, sources: list[str], kept: Path, files: list[
             known.failed.update(said.get("all failed", ()), {said["failed"]} - {""})
             known.reached.update({test: int(bits, 16) for test, bits in said["reached"].items()})
             after = [t for t in left if t not in known.seconds and t not in known.failed]
-            if said["passed"] and not said["failed"]:  # they stand for the others
-                here = [known.reached[test] for test in said["passed"]]
-                cost = sum(said["passed"].values()) / len(here)
-                known.reached.update(dict.fromkeys(after, functools.reduce(operator.or_, here)))
-                known.seconds.update(dict.fromkeys(after, cost))
+            if not said["failed"]:
+                for test in after:  # others of its function stand for it
+                    own = [one for one in said["passed"] if one.partition("[")[0] == test.partition("[")[0]]  # fmt: skip
+                    known.reached[test] = functools.reduce(operator.or_, (known.reached[one] for one in own), 0)  # fmt: skip
+                    known.seconds[test] = sum(said["passed"][one] for one in own) / max(len(own), 1)
                 break
             left = after if len(after) < len(left) else []
         spent = sum(known.seconds.get(test, 0) for test in tests)
