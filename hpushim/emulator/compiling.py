@@ -83,7 +83,8 @@ def library(
     """
     command = compiler()
     common = [*flags(torch), *folders(torch)]
-    gcc = "g++" in Path(command).name or Path(command).name == "c++"
+    name = Path(command).name
+    gcc = "clang" not in name and ("g++" in name or name == "c++")
     if gcc and sys.platform == "linux":  # collects its garbage less often: a tenth of the time
         common += ["--param=ggc-min-expand=100", "--param=ggc-min-heapsize=524288"]
 

@@ -13,7 +13,7 @@ import pytest
 import hpushim
 from hpushim import cli
 from hpushim.cli import output, proofs
-from hpushim.engine import project
+from hpushim.engine import project, topics
 from hpushim.model import FileResult, Report, Target
 from hpushim.plan import rank
 from hpushim.plan.observed import Observed
@@ -146,3 +146,74 @@ def test_how_a_migration_with_a_proof_ends(monkeypatch: pytest.MonkeyPatch, ran:
     ((found, files),) = [one for one in asked if isinstance(one, tuple)]
     assert (found[0].startswith("hpushim migrate"), "--allow-dirty" in found[0], found[1], files) == (True, writes, ["c"], [None, None])  # fmt: skip
     assert [one for one in asked if isinstance(one, bool)] == [writes] * (proved and not diff)
+
+
+def _asked(monkeypatch: pytest.MonkeyPatch, made: Report) -> list[Any]:
+    """What the commands ask the engine for; it makes nothing but this report."""
+    asked: list[Any] = []
+    for name in ("analyse", "migrate"):
+        monkeypatch.setattr(project, name, lambda paths, target, name=name, **how: asked.append((name, paths, target, how)) or made)  # fmt: skip
+    return asked
+
+
+NOTHING = Report("hpushim 1", Target(), (FileResult("train.py", "unchanged", None, (), b"", b""),))
+
+
+@pytest.mark.parametrize("command", ["check", "report"])
+@pytest.mark.parametrize("form", ["text", "json", "html", "sarif"])
+def test_what_a_command_asks_the_engine_for(monkeypatch: pytest.MonkeyPatch, ran: Any, command: str, form: str) -> None:  # fmt: skip
+    from hpushim.cli import report as report_command
+    from hpushim.report import PROPOSING
+
+    asked = _asked(monkeypatch, NOTHING)
+    monkeypatch.setattr(report_command, "_dependencies", lambda *given: ())
+    code, _, _ = ran(command, "--format", form, "--select", "HPU1", "--ignore", "HPU101", "--exclude", "b", "--jobs", "3", "--no-cache", "a")  # fmt: skip
+    ((name, paths, target, how),) = asked
+    assert (code, name, [path.name for path in paths], target) == (0, "analyse", ["a"], Target())
+    how.pop("matrix")
+    assert callable(how.pop("progress"))
+    assert how == {"given": {}, "select": ("HPU1",), "ignore": ("HPU101",), "exclude": ("b",), "jobs": 3, "propose": form in PROPOSING, "cache": False}  # fmt: skip
+    os.environ.pop("HPUSHIM_CACHE", None)
+    ran(command, "--format", form)
+    assert asked[1][3]["cache"] is True and asked[1][3]["jobs"] is None
+
+
+@pytest.mark.parametrize(("words", "expected"), [([], {}), (["--diff"], {"write": False}), (["--unsafe"], {"unsafe": True}), (["--allow-dirty"], {"allow_dirty": True}), (["--split", "out"], {"write": False, "shared": False})])  # fmt: skip
+def test_what_migrate_asks_the_engine_for(monkeypatch: pytest.MonkeyPatch, ran: Any, words: list[str], expected: dict[str, Any]) -> None:  # fmt: skip
+    asked = _asked(monkeypatch, NOTHING)
+    monkeypatch.setattr(topics, "split", lambda report, made: [])
+    code, _, _ = ran("migrate", *words, "--select", "HPU1", "--ignore", "HPU101", "--exclude", "b", "--jobs", "3", "a")  # fmt: skip
+    name, paths, _, how = asked[0]
+    assert (code, name, [path.name for path in paths]) == (0, "migrate", ["a"])
+    how.pop("matrix")
+    assert callable(how.pop("progress"))
+    plain = {"given": {}, "select": ("HPU1",), "ignore": ("HPU101",), "exclude": ("b",), "unsafe": False, "jobs": 3, "write": True, "shared": True, "allow_dirty": False}  # fmt: skip
+    assert how == plain | expected
+
+
+def test_migrate_that_is_stopped_says_how_to_go_back(monkeypatch: pytest.MonkeyPatch, ran: Any) -> None:  # fmt: skip
+    def migrate(*given: Any, **how: Any) -> Report:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(project, "migrate", migrate)
+    code, said, err = ran("migrate", "a")
+    assert (code, said) == (130, "") and err.endswith("hpushim: stopped; --undo restores the files that were already rewritten\n")  # fmt: skip
+
+
+@pytest.mark.parametrize("refused", [(), ("r",)])
+@pytest.mark.parametrize("unused", [(), ("u",)])
+@pytest.mark.parametrize("force", [True, False])
+def test_what_undo_says(monkeypatch: pytest.MonkeyPatch, ran: Any, refused: tuple[str, ...], unused: tuple[str, ...], force: bool) -> None:  # fmt: skip
+    asked: list[Any] = []
+
+    def undo(start: Path, *, force: bool) -> Any:
+        asked.append((start.name, force))
+        some = start.name == "a"
+        return types.SimpleNamespace(run=some, restored=["x y", "z"] if some else [], refused=[(one, "why") for one in refused if some], unused=[(one, "why") for one in unused if some])  # fmt: skip
+
+    monkeypatch.setattr(project, "undo", undo)
+    code, said, err = ran("migrate", "--undo", *(["--force"] if force else []), "a", "b")
+    assert asked == [("a", force), ("b", force)]
+    assert code == (3 if refused or unused else 0)
+    assert [line.rpartition("/")[2] for line in said.splitlines()] == ["restored 'x y'" if "'x y'" in said else "restored x y", "restored z", "2 files restored", "b: nothing to undo"]  # fmt: skip
+    assert err.splitlines() == ["not restored r: why"] * bool(refused) + ["u: not used: why"] * bool(unused)  # fmt: skip

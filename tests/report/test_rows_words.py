@@ -195,3 +195,19 @@ def test_packages_that_nobody_assessed_are_told_by_what_they_decide(verdict: Any
         assert found == (becomes.get(verdict, verdict), said)
     aside = msgspec.structs.replace(made, around=frozenset({"x.py"}))
     assert decided._with_dependencies(aside, verdict, S)[1] == found[1].replace("the program imports", "the training code imports")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "start", "end", "expected"),
+    [
+        ("x" * 160, 1, 2, ("", "x", "x" * 159)), ("x" * 161, 1, 2, ("", "x", "x" * 159 + "…")), ("  " + "x" * 160, 3, 4, ("", "x", "x" * 159)), ("x" * 200, 101, 102, ("x" * 100, "x", "x" * 59 + "…")), ("x" * 200, 102, 103, ("…" + "x" * 100, "x", "x" * 59 + "…")),
+        ("x" * 300, 150, 290, ("…" + "x" * 100, "x" * 60, "…")), ("    ab", 3, 4, ("", " ", " ab")), ("ab", 9, 9, ("ab", "", "")), ("a b  ", 1, 2, ("", "a", " b")), ("ab", 2, 2, ("a", "", "b")),
+    ],
+)  # fmt: skip
+def test_of_a_long_line_the_part_around_a_finding_is_shown(line: str, start: int, end: int, expected: tuple[str, str, str]) -> None:  # fmt: skip
+    one = _finding("HPU101", column=start, end_column=end)
+    found = Lines(FileResult("a.py", "unchanged", None, (one,), line.encode())).excerpt(one)
+    assert found is not None and (found.before, found.marked, found.after) == expected
+    assert found.text == "".join(expected)
+    below = Lines(FileResult("a.py", "unchanged", None, (one,), b"")).excerpt(one)
+    assert below is None
