@@ -343,3 +343,17 @@ def test_the_dtype_of_a_typed_tensor(kind: Any, dtype: Any) -> None:
     assert (found, moved) == (("own", []) if dtype is None else (None, [(devices.INDEXED, dtype)]))
     with pytest.raises(UnsupportedOnHpu, match="HPU124"):
         typed.sparse_tensor(print, torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "waits"),
+    [((), {}, True), ((False,), {}, True), ((True,), {}, False), ((), {"non_blocking": True}, False), ((), {"non_blocking": False}, True)],
+)  # fmt: skip
+def test_a_type_of_cuda_moves_and_casts(args: tuple[Any, ...], kwargs: dict[str, Any], waits: bool) -> None:  # fmt: skip
+    asked: list[Any] = []
+    tensor = types.SimpleNamespace(to=lambda *given, **how: asked.append((given, how)) or "moved")
+    made = [typed.tensor_type(None, tensor, "torch.cuda.HalfTensor", *args, **kwargs)]  # type: ignore[arg-type]
+    if not args:
+        made.append(typed.tensor_type(None, tensor, dtype="torch.cuda.HalfTensor", **kwargs))  # type: ignore[arg-type]
+    assert made == ["moved"] * len(made)
+    assert asked == [((typed.devices.INDEXED, torch.float16), {"non_blocking": not waits})] * len(made)  # fmt: skip
