@@ -84,8 +84,8 @@ def _that_run(tree: ast.AST) -> Iterator[ast.AST]:
     left = [tree]
     for node in left:
         yield node
-        if isinstance(node, ast.keyword) and node.arg == "frozen":
-            continue  # that nothing assigns there is for the type checker
+        if isinstance(node, ast.keyword) and node.arg in ("frozen", "kw_only"):
+            continue  # that nothing assigns there, or calls it otherwise, is for the type checker
         for name, value in ast.iter_fields(node):
             if name not in ("annotation", "returns"):
                 children = value if isinstance(value, list) else [value]

@@ -6,7 +6,7 @@ import ast
 import re
 
 import pytest
-from value_forms import APART, FORMS
+from value_forms import APART, BACK, FORMS
 
 from hpushim.pycode.answers import Answers
 from hpushim.pycode.cells import CHANGED, PARTS
@@ -43,9 +43,9 @@ def arrives_on(code: str) -> bool:
     return any(At(end) in [*reached, *map(At, starts)] for end in ends)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", [*FORMS, *BACK])
 def test_where_a_value_comes_from(name: str) -> None:
-    assert arrives_back(FORMS[name])
+    assert arrives_back({**FORMS, **BACK}[name])
 
 
 @pytest.mark.parametrize("name", FORMS)

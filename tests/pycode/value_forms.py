@@ -190,10 +190,31 @@ FORMS = {
     "environ": 'use(os.environ.get("X", SOURCE))',
     "in a circle": "x = SOURCE\nwhile c:\n    y = x\n    x = y\nuse(x)",
     "in a circle of functions": "def f(x):\n    return g(x)\ndef g(y):\n    use(y)\n    return f(y)\nf(SOURCE)",
+    "popleft": "q = deque([SOURCE])\nuse(q.popleft())",
+    "a copy of a list": "t = [SOURCE]\nuse(t.copy()[0])",
+    "a copy of a table": 't = {"k": SOURCE}\nuse(t.copy()["k"])',
+    "the keys of items": "t = {SOURCE: other}\nfor k, v in t.items():\n    use(k)",
+    "pop of an entry": 't = {"k": SOURCE}\nuse(t.pop("k"))',
+    "pop, the default": 'use(t.pop("k", SOURCE))',
 }  # fmt: skip
+
+#: It arrives; looked at from ``SOURCE`` on, it is not seen.
+BACK = {
+    "most_common": "c = Counter([SOURCE])\nuse(c.most_common(1)[0][0])",
+    "most_common, a loop": "c = Counter([SOURCE])\nfor k, n in c.most_common():\n    use(k)",
+    "elements": "c = Counter([SOURCE])\nfor k in c.elements():\n    use(k)",
+    "popitem, the value": 't = {"k": SOURCE}\nk, v = t.popitem()\nuse(v)',
+    "popitem, the key": "t = {SOURCE: other}\nk, v = t.popitem()\nuse(k)",
+}
 
 #: Another value than ``SOURCE`` arrives.
 APART = {
+    "how often, not what": "c = Counter([SOURCE])\nuse(c.most_common(1)[0][1])",
+    "the keys of items, not the values": 't = {"k": SOURCE}\nfor k, v in t.items():\n    use(k)',
+    "popitem, the key and not the value": 't = {"k": SOURCE}\nk, v = t.popitem()\nuse(k)',
+    "keys, not values": 't = {"k": SOURCE}\nfor k in t.keys():\n    use(k)',
+    "pop of another entry": 't = {"k": SOURCE}\nuse(t.pop("j"))',
+    "get of another entry": 't = {"k": SOURCE}\nuse(t.get("j"))',
     "fromkeys, the key and not the value": "t = dict.fromkeys([SOURCE], other)\nfor v in t.values():\n    use(v)",
     "fromkeys, the value and not the key": "t = dict.fromkeys(names, SOURCE)\nfor k in t:\n    use(k)",
     "the other of a pair": "a, b = other, SOURCE\nuse(a)",

@@ -10,7 +10,7 @@ import pytest
 
 from hpushim.errors import HpushimError
 from hpushim.model import Dependency, Edit, FileResult, Finding, Fix, Report, Span, Target
-from hpushim.report import assess, fingerprints, html, narrowing, render, text, words
+from hpushim.report import assess, fingerprints, html, junit, narrowing, render, text, words
 from hpushim.report import json as as_json
 from hpushim.report.diff import _header
 from hpushim.report.elements import el, sentence
@@ -304,3 +304,19 @@ def test_the_name_of_a_finding_is_the_one_that_earlier_releases_gave_it() -> Non
         "1540549614401bc87795",
         "e3236be6382e04b3f4ae",
     )
+
+
+@pytest.mark.parametrize(
+    ("applied", "severity", "fails"),
+    [(True, "warning", False), (True, "note", False), (False, "warning", True), (False, "error", True), (False, "note", False), (False, "unknown", True)],
+)  # fmt: skip
+def test_what_fails_in_junit_is_left_to_do(applied: bool, severity: str, fails: bool) -> None:
+    one = finding(severity=severity, applied=applied, safety="safe" if applied else "manual")
+    (item,) = assess(report(file(one), stage="migrated" if applied else "before")).items
+    case = junit._case("a.py", item)
+    assert (case.get("classname"), case.get("name"), case.get("time")) == ("a.py", "HPU515 a-b 1:2", "0")  # fmt: skip
+    failure, out = case.find("failure"), case.find("system-out")
+    assert (failure is not None, out is not None) == (fails, not fails)
+    if failure is not None:
+        assert failure.get("type") == severity and str(failure.text).startswith("a.py:1:2: m")
+        assert str(failure.get("message")).startswith("m")
