@@ -511,7 +511,7 @@ def main() -> int:
                 while True:
                     chosen_ = known.chosen(mutant, tests.tests, options.seconds)
                     again = _of_few_files(known.chosen(mutant, tests.tests, options.seconds / 2))
-                    again += [test for test in tests.tests if test.startswith(_AT_IMPORT) and test not in again]  # fmt: skip
+                    again += [test for test in tests.tests if test.startswith(_AT_IMPORT) and test not in again and test not in known.failed]  # fmt: skip
                     what, why = tests.outcome(mutant, chosen_, known.seconds, again if at_import else [])  # fmt: skip
                     by = what.removeprefix("killed by ")
                     if not what.startswith("killed") or by in sound or "::" not in by:

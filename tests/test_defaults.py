@@ -69,7 +69,6 @@ LEFT_OUT = {
     "codemods.distributed.env_variables._given.reads": "True",
     "codemods.edits.arguments.with_arguments.behind": "-1",
     "codemods.execution.input_sizes._is_random.depth": "5",
-    "codemods.execution.matrix_names._is_of_step.depth": "4",
     "codemods.execution.step_reads._is_of_norm.depth": "4",
     "codemods.values.tensors.is_read_off.depth": "5",
     "codemods.values.tensors.lies_on_host.depth": "8",
