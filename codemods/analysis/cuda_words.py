@@ -45,7 +45,7 @@ def whole(text: str) -> CudaWord | None:
         kind = "backend" if "nccl" in text.lower() else "device"
     elif _VARIABLE.fullmatch(text) and load().unread(text) is not None:
         kind = "variable"
-    elif _DOTTED.fullmatch(text):
+    elif _DOTTED.fullmatch(text) or (text.startswith("cuda.") and load().row(f"torch.{text}")):
         kind = "name"
     return CudaWord(kind, text, 0, len(text)) if kind else None
 
@@ -97,7 +97,7 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
             )
             return Told(message, row.name, "warning")  # a variable stops no program
     if kind == "name":
-        row = text.matrix.row(name)
+        row = text.matrix.row(name) or text.matrix.row(f"torch.{name}")
         if row is not None:
             known = row.target.startswith("torch.")
             said = f"on Gaudi it is `{row.target}`" if known else phrased(row.note)

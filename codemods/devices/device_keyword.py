@@ -43,8 +43,8 @@ class DeviceKeyword(Rule):
         if is_device_number(module, number):
             yield self.finding(
                 number,
-                f"`{module.source(call)}` selects a device by index; a process on Gaudi has one device, `hpu`",
-                fix=Rewrite("write hpu", "safe", (numbered(module, number),)),
+                f"`{module.source(call)}` selects a device by index; a process on Gaudi has one device, `hpu:0`",
+                fix=Rewrite("write hpu:0", "safe", (numbered(module, number, "hpu:0"),)),
                 row="cuda",
                 claims=(number,),
             )

@@ -92,7 +92,7 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
         whole = comparisons.of_tensor(module, parent)
         if whole is not None:
             place, new = whole
-            return Replace(place, lambda _: _parsed(new))
+            return Replace(place, new)
     device = ".data.device.type" if _is_packed(module, node.value) else ".device.type"
     if isinstance(parent, ast.BoolOp) and agnostic(module) and _is_any(module, node, parent):
         compared = f"{module.source(node.value)}{device} {same} {word}"
@@ -102,12 +102,6 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
             parent, lambda there: unwrapped(there, _compared(there.expression, device, other, word))
         )
     return Replace(node, lambda there: unwrapped(there, _compared(there, device, same, word)))
-
-
-def _parsed(text: str) -> Any:
-    import libcst as cst
-
-    return cst.parse_expression(text)
 
 
 def _is_any(module: Module, node: ast.Attribute, parent: ast.BoolOp) -> bool:

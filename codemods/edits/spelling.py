@@ -366,14 +366,14 @@ def _first(node: ast.expr) -> ast.expr:
     return node
 
 
-def numbered(module: Module, node: ast.expr) -> Replace:
+def numbered(module: Module, node: ast.expr, device: str = DEVICE) -> Replace:
     """Writes Gaudi's device in place of the number of a device; in the dual style the number stays for CUDA.
 
     In the agnostic style it stays, for a number alone names no vendor.
     """
     if agnostic(module):
         return Replace(node, neutral.NONE)
-    word = quoted(module, DEVICE, node)
+    word = quoted(module, device, node)
     return Replace(node, chosen(module, node, word) if shared(module) else word)
 
 

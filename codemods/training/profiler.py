@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
+from hpushim.compare import texts
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Strength, Wants, Yield
 
@@ -97,14 +97,12 @@ class ProfilerDevice(Rule):
         whole: ast.AST = ending
         while isinstance(above := module.parent(whole), (ast.JoinedStr, ast.BinOp)):
             whole = above
-        parts = list(_parts(whole))
-        texts = [p.value for p in parts if isinstance(p, ast.Constant)]
-        devices = [p for p in parts if not isinstance(p, ast.Constant)]
-        if len(devices) != 1 or texts not in ([ending.value], ["self_", ending.value]):
+        *front, device, last = texts.pieces(whole) or (None, None)
+        if last != ending.value or front not in ([], ["self_"]) or not isinstance(device, ast.expr):
             return
-        if not device_name(module.source(devices[0])) and not _is_type(devices[0]):
+        if not device_name(module.source(device)) and getattr(device, "attr", "") != "type":
             return
-        new = "".join(map(str, texts[:-1])) + "device" + str(ending.value)
+        new = "".join(map(str, (*front, "device", last)))
         yield self.finding(
             whole,
             f"`{module.source(whole)}` does not exist for `hpu`; use `{new}`, which works for "
@@ -128,24 +126,6 @@ class ProfilerDevice(Rule):
                 strength=Strength.FIRM,
                 claims=(node,),
             )
-
-
-def _parts(node: ast.AST) -> Iterator[ast.expr]:
-    """The pieces of a text that is put together, from left to right."""
-    if isinstance(node, ast.JoinedStr):
-        for value in node.values:
-            yield from _parts(value)
-    elif isinstance(node, ast.FormattedValue):
-        yield node.value
-    elif isinstance(node, ast.BinOp):
-        yield from _parts(node.left)
-        yield from _parts(node.right)
-    elif isinstance(node, ast.expr):
-        yield node
-
-
-def _is_type(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "type"
 
 
 def _is_beside_hpu(module: Module, node: ast.AST) -> bool:

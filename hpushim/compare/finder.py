@@ -162,7 +162,9 @@ class _Finder:
             if inside[0]:
                 yield self._made(node, Form.INSIDE, *inside, sure=True)
                 return
-        if word:
+        if not word and isinstance(node.ops[0], _EQUALITY):
+            subjects, named = self._sets(*sides[:2], unknown=True)
+        if subjects:
             yield self._made(node, form, subjects, named)
 
     def _equal(self, left: ast.expr, right: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
@@ -197,12 +199,14 @@ class _Finder:
         cut = isinstance(subject, ast.Subscript | ast.Call) and self._evidence.is_reading(subject)
         return cut and (texts.is_part(other) or texts.is_cased(other))
 
-    def _sets(self, left: ast.expr, right: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
-        """``{p.device.type for p in parameters} == {"cuda"}``."""
+    def _sets(
+        self, left: ast.expr, right: ast.expr, *, unknown: bool = False
+    ) -> tuple[list[ast.expr], list[ast.expr]]:
+        """``{p.device.type for p in parameters} == {"cuda"}``; with ``unknown`` whatever the subject is."""
         for subject, other in ((left, right), (right, left)):
             if isinstance(other, ast.Set | ast.List | ast.Tuple):
                 named = [one for one in other.elts if texts.is_cuda(one)]
-                if named and self._evidence.is_device(subject):
+                if named and (unknown or self._evidence.is_device(subject)):
                     return [subject], named
         if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
             return [], []
@@ -418,9 +422,11 @@ class _Finder:
 
     def _is_grown(self, table: ast.expr) -> bool:
         """Whether a name is bound to a table that the program fills while it runs."""
+        calls = self._evidence.values.calls
         return isinstance(table, ast.Name) and any(
             isinstance(one, ast.DictComp)
             or (isinstance(one, ast.Call) and last_name(one.func) in ("Counter", "defaultdict", "OrderedDict"))
+            or (isinstance(one, ast.expr) and any(calls.method(owner, "__missing__") for owner in calls.classes_of(one)))
             for one in self._evidence.origins(table)
         )  # fmt: skip
 

@@ -48,16 +48,9 @@ def compared_inside(node: ast.Compare, evidence: Evidence) -> tuple[list[ast.exp
         return readings, named
     if inner and (named or any(is_measured(side, evidence) for side in sides)):
         # Beside a device's text, the `type` of an unknown object may be another one's.
-        return [*readings, *(one for side in sides for one in _types(side))], named
+        types = [one for one in ast.walk(node) if getattr(one, "attr", "") == "type"]
+        return [*readings, *types], named  # type: ignore[list-item]
     return [], []
-
-
-def _types(node: ast.AST) -> Iterator[ast.expr]:
-    for part in _parts(node):
-        if isinstance(part, ast.Attribute) and part.attr == "type":
-            yield part
-        else:
-            yield from _types(part)
 
 
 def is_measured(node: ast.expr, evidence: Evidence) -> bool:

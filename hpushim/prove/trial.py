@@ -454,12 +454,15 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.comparisons = [_on_one_device(trial, outcome)]
     if cpu is not None and verdicts.usable(cpu, shim, native):
         outcome.comparisons.append(compare(cpu, whole, same_device=False))
-    if outcome.difference is None:
+    drawn = _drawn_seed(trial, outcome)
+    if outcome.difference is None and not drawn:
         _in_float32(trial, outcome)
         _odd_metrics(trial, outcome)
     outcome.refused = _told(trial, outcome, "refused")
     outcome.narrowed = _told(trial, outcome, "narrowed")
     outcome.verdict, outcome.reason, outcome.ends = verdicts.of(runs, whole, outcome.comparisons)
+    if drawn:
+        outcome.verdict, outcome.reason, outcome.ends = "not distinguishable", drawn, ""
     if outcome.difference is not None and trial.request.locate:
         outcome.cause = locate(trial, outcome)
     return outcome
@@ -495,10 +498,7 @@ def _odd_metrics(trial: Trial, outcome: Outcome) -> None:
     odd = [(pair, one) for pair in outcome.comparisons for one in pair.odd]
     if not odd:
         return
-    outcome.rehearsals += 1
-    trial.say("running the original under the shim again, to check whether its numbers repeat")
-    shim = outcome.runs[-2]
-    again = trial.run("shim", "again", trial.copy(f"again-{outcome.rehearsals}"))
+    shim, again = outcome.runs[-2], _again(trial, outcome, "numbers")
     varies = {one.key for one in metrics.odd(metrics.of(shim), metrics.of(again), 0.0)}
     for pair, one in odd:
         if one.key in varies:
@@ -506,6 +506,27 @@ def _odd_metrics(trial: Trial, outcome: Outcome) -> None:
                               f"{one.where}")  # fmt: skip
         elif pair.difference is None:
             pair.difference = Difference("metric", one.shown())
+
+
+def _again(trial: Trial, outcome: Outcome, what: str) -> Run:
+    """A second run of the original under the shim."""
+    outcome.rehearsals += 1
+    trial.say(f"running the original under the shim again, to check whether its {what} repeat")
+    return trial.run("shim", "again", trial.copy(f"again-{outcome.rehearsals}"))
+
+
+def _drawn_seed(trial: Trial, outcome: Outcome) -> str:
+    """Why runs cannot be compared whose original takes a seed from the clock, or from elsewhere, that no second run repeats."""
+    if outcome.difference is None or outcome.difference.kind != "seed":
+        return ""
+    again = _again(trial, outcome, "seeds")
+    found = compare(outcome.runs[-2], again, same_device=True).difference
+    if found is None or found.kind != "seed":
+        return ""
+    for pair in outcome.comparisons:
+        pair.difference = None
+    at = f" at {found.place[0]}:{found.place[1]}" if found.place else ""
+    return f"each run of the original gives torch another seed{at}, such as one from the clock; give it a fixed one"
 
 
 def _told(trial: Trial, outcome: Outcome, kind: Literal["refused", "narrowed"]) -> list[Refused]:
@@ -531,10 +552,7 @@ def _on_one_device(trial: Trial, outcome: Outcome) -> Comparison:
         0 < pair.largest <= _NOTHING
     ):  # kernels in float64 round by how their arguments lie in memory
         return compare(shim, native, same_device=True, repeats=False)
-    outcome.rehearsals += 1
-    trial.say("running the original under the shim again, to check whether its bits repeat")
-    again = trial.run("shim", "again", trial.copy(f"again-{outcome.rehearsals}"))
-    if compare(shim, again, same_device=True).exact:
+    if compare(shim, _again(trial, outcome, "bits"), same_device=True).exact:
         return pair
     pair = compare(shim, native, same_device=True, repeats=False)
     pair.notes.append("a second run of the original does not repeat its bits either")

@@ -98,6 +98,41 @@ INSIDE_EXPRESSIONS += [
         'string.Template("$d").substitute(d=x.device.type) == "cuda"',
     )
 ]
+#: What a list of the author's is compared with holds texts that nothing in the file shows to be devices'.
+INSIDE_EXPRESSIONS += [
+    FormCase(
+        f"{form} of {made}",
+        f"import itertools, types\ndef f(x, device, given):\n    groups = {made}\n    return {form}\n",
+        "word",
+        (4,),
+        follows=True,
+    )
+    for made in (
+        "{k: 1 for k, _ in itertools.groupby([{'where': x.device.type}], key=lambda row: row['where'])}",
+        "vars(types.SimpleNamespace(**{x.device.type: 1}))",
+    )
+    for form in (
+        'list(groups) == ["cuda"]',
+        '["cuda"] == list(groups)',
+        '[*groups] != ["cuda"]',
+        'tuple(groups) == ("cuda",)',
+        'set(groups) == {"cuda"}',
+        'sorted([*groups, "cpu"]) == ["cpu", "cuda"]',
+    )
+]
+_KEPT = """class Kept(dict):
+    def __missing__(self, kind):
+        self[str(kind)] = made = object()
+        return made
+def f(x, device, given):
+    kept = Kept()
+    made = kept[x.device]
+    return FORM
+"""
+INSIDE_EXPRESSIONS += [
+    FormCase(f"{form} of a class", _KEPT.replace("FORM", form), "word", (8,), follows=True)
+    for form in ('kept["cuda:0"] is made', 'kept["cuda:0"] is made and len(kept) == 1')
+]
 #: Nothing is compared with CUDA here, though a device, or what is named like one, stands inside.
 INSIDE_EXPRESSIONS += [
     FormCase(text, f"def f(x, device, given):\n    return {text}\n", "no")

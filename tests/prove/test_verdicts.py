@@ -461,6 +461,29 @@ def test_a_metric_that_differs_counts_where_the_original_repeats_it(prove: Prove
         assert found.outcome.difference is not None and found.outcome.difference.kind == "metric"
 
 
+def seeded(*values: int) -> Run:
+    """A run that gave torch these seeds."""
+    run = made()
+    run.record.processes[0].seeds = [{"value": str(one), "place": ["t.py", 4]} for one in values]
+    return run
+
+
+@pytest.mark.parametrize("first", [(), (7,)])
+@pytest.mark.parametrize("again", ["as before", "another", "none"])
+@pytest.mark.parametrize("with_cpu", [True, False])
+def test_a_seed_that_the_original_does_not_repeat_is_no_difference(prove: Prove, first: tuple[int, ...], again: str, with_cpu: bool) -> None:  # fmt: skip
+    repeated = {"as before": (*first, 1), "another": (*first, 3), "none": first}[again]
+    given = {"cpu": seeded(*first, 4), "shim": seeded(*first, 1), "native": seeded(*first, 2), "again": seeded(*repeated)}  # fmt: skip
+    found = prove(given=given, no_cpu=not with_cpu, locate=False)
+    assert found.names[2 + with_cpu :] == ["again"] and found.outcome.rehearsals == 1
+    if again == "another":
+        assert found.outcome.verdict == "not distinguishable" and found.outcome.difference is None
+        assert found.outcome.reason.startswith("each run of the original gives torch another seed at t.py:4,")  # fmt: skip
+    else:
+        assert found.outcome.verdict == "different"
+        assert found.outcome.reason == "torch.manual_seed(2), 1 expected"
+
+
 def test_the_first_of_several_metrics_is_the_difference(prove: Prove) -> None:
     given = {"shim": made(said="loss is 2.50\nloss was 1.5\n"), "native": made(said="loss is 2.75\nloss was 9.5\n")}  # fmt: skip
     found = prove(given={**given, "again": given["shim"]}, no_cpu=True, locate=False)
