@@ -31,6 +31,11 @@ _NO_TEXT = re.compile(
 _SENTENCE = re.compile(r"(?<=[.;:!?])\s+")
 
 
+def words(text: str) -> list[str]:
+    """The words of a text: names of code with dots, numbers and symbols are none."""
+    return _WORD.findall(text)
+
+
 def texts(path: Path) -> Iterator[str]:
     """The texts in a module, in their order, with ``{expression}`` for what a run fills in."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -45,7 +50,7 @@ def texts(path: Path) -> Iterator[str]:
     ]
     for node in sorted(found, key=lambda node: (node.lineno, node.col_offset)):
         text = " ".join(_shown(node).split())
-        if len(_WORD.findall(text)) >= _LEAST and not _NO_TEXT.search(text):
+        if len(words(text)) >= _LEAST and not _NO_TEXT.search(text):
             yield text
 
 
@@ -79,7 +84,7 @@ def long() -> Iterator[tuple[str, int, str]]:
     for name, found in modules():
         for text in found:
             for sentence in _SENTENCE.split(text):
-                if (size := len(_WORD.findall(sentence))) > LONGEST:
+                if (size := len(words(sentence))) > LONGEST:
                     yield name, size, sentence
 
 

@@ -85,13 +85,9 @@ def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bo
         return None
     useless = verdict.status == "unsupported"
     if verdict.note in {limit.text for limit in known.limits if limit.package}:
-        return (
-            inside(verdict.note),
-            known.name,
-            False,
-        )  # another version is needed, as the note says
-    here = "take it out of the requirements for Gaudi" if useless else "the requirement can stay"
-    return f"{inside(verdict.note)}; {here}", known.name, useless
+        useless = False  # another version is needed, as the note says
+    removed = "; take it out of the requirements for Gaudi" if useless else ""
+    return f"{inside(verdict.note)}{removed}", known.name, useless
 
 
 def _unmade(text: Text, package: str) -> bool:

@@ -10,6 +10,9 @@ from hpushim.matrix import Verdict
 from hpushim.model import Safety
 
 _WORD = re.compile(r"[A-Z][a-z]*(?:'s)?")
+#: Where a sentence of a note ends; a release that a note names beside what it says.
+_END = re.compile(r"(?<=[.?]) (?=\S)")
+_RELEASE = re.compile(r" \((?:[a-z]+ in )?(?:Gaudi )?releases? [^()]*\)")
 #: Words that begin with a capital wherever they are.
 _NAMES = frozenset(
     ["Accelerate", "Datasets", "Dynamo", "Fabric", "False", "Gaudi", "Horovod", "Hugging", "Intel", "Lightning", "Megatron", "Optimum",
@@ -62,8 +65,8 @@ def known(text: Text, name: str) -> tuple[str, Verdict | None]:
 
 
 def sentence(note: str) -> str:
-    """A note of the matrix as the end of a message: no full stop."""
-    return note.rstrip(".")
+    """A note as the end of a message: its first two sentences, what happens and what to do; ``hpushim api`` shows the whole note."""
+    return " ".join(_END.split(_RELEASE.sub("", note))[:2]).rstrip(".")
 
 
 def inside(note: str) -> str:

@@ -13,7 +13,7 @@ from ..analysis.kinds import defines_method, is_in_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.training_facts import STEP_CALLS
-from ..analysis.verdict import ask, known, sentence
+from ..analysis.verdict import ask, inside, known, sentence
 from ..values.tensors import is_tensor, lies_on_host, proven
 from ..values.training import serves_step
 
@@ -31,9 +31,9 @@ _EXCHANGE = ("torch.utils.dlpack.*", "torch.to_dlpack", "torch.from_dlpack")
 _LIMITS = ("unsupported", "unknown", "partial", "emulated")
 #: The message by whether a name fails on Gaudi, and whether it stops the program or may get tensors of the CPU.
 _HOW = {
-    (True, True): "does not work on Gaudi",
-    (True, False): "fails on Gaudi if its tensors are on the device",
-    (False, False): "is limited on Gaudi",
+    (True, True): " does not work on Gaudi.",
+    (True, False): " fails on Gaudi if its tensors are on the device.",
+    (False, False): ":",
 }
 
 
@@ -90,7 +90,7 @@ class DeviceDtype(Rule):
                 stops = fails and _is_stop(module, node)
                 yield self.finding(
                     node,
-                    f"`{shown}` {_HOW[fails, stops]}. {sentence(verdict.note)}",
+                    f"`{shown}`{_HOW[fails, stops]} {(sentence if fails else inside)(verdict.note)}",
                     row=part,
                     code="HPU118",
                     severity=None if stops else "warning",
@@ -134,7 +134,7 @@ class DeviceDtype(Rule):
             stops = fails and _is_stop(module, node.func.value)
             yield self.finding(
                 node,
-                f"`.{method}()` {_HOW[fails, stops]}. {sentence(answer.note)}",
+                f"`.{method}()`{_HOW[fails, stops]} {(sentence if fails else inside)(answer.note)}",
                 row=answer.row,
                 code="HPU118",
                 severity=None if stops else "warning",

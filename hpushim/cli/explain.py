@@ -28,7 +28,11 @@ def _begun(_context: click.Context, _option: click.Parameter, begun: str) -> lis
     metavar="FOLDER",
     help="The next free code of a folder of rules, and a rule's two files to begin with.",
 )
-@click.option("--rows", is_flag=True, help="Also list the matrix rows that the rule handles.")
+@click.option(
+    "--rows",
+    is_flag=True,
+    help="Also list the matrix rows that the rule handles, with exceptions and releases.",
+)
 def command(words: tuple[str, ...], all_: bool, new: str | None, rows: bool) -> int:
     """Explain CODE, such as HPU102: what, why, example, what is left alone, sources.
 
@@ -76,7 +80,8 @@ def _explained(code: str, rows: bool) -> int:
 
         say("\n## Matrix rows\n")
         for row in load().by_rule(code):
-            say(f"- `{row.name}` → `{row.target or 'none'}` ({row.status})")
+            target = f", use `{row.target}`" if row.target else ""
+            say(f"- `{row.name}` ({row.status}{target}): {row.note}")
     return 0
 
 

@@ -33,7 +33,6 @@ _FEW = 3
 #: Pieces of work that are shown, and characters of what each is about.
 _WORKS = 12
 _SHORT = 110
-_RELEASE = re.compile(r"[Rr]elease (\d+\.\d+)")
 #: Characters of an expression for which the same is said.
 _NAMED = 50
 #: Messages of a quiet group; with more of them, it is reported by code.
@@ -80,14 +79,12 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     report, summary = assessment.report, assessment.summary
     yield from _verdict(assessment)
     yield [(f"Target: {words.setting(report)}", "dim")]
-    release = report.target.stack
-    named = {name for i in assessment.items for name in _RELEASE.findall(i.finding.message)}
-    if named - {release}:
-        yield [(f"        A message that names an older release rests on the source code of that release; whether it holds for {release} is not known.", "dim")]  # fmt: skip
     yield [(f"Files: {words.files(assessment)}", "dim")]
     if trains := words.trains(report):
         yield [(f"Trains: {_clipped(trains)}", "dim")]
     if summary.findings:
+        yield from _steps(assessment)
+        yield from _by_hand(assessment)
         yield from _legend(assessment)
     yield from _unread(assessment)
     sources = _Sources(report)
@@ -104,17 +101,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     if not summary.findings:
         return
     yield [("", "")]
-    yield from _by_hand(assessment)
     yield from _counts(assessment)
-    unsure = {
-        "(unknown): hpushim does not know what the code or Gaudi does": summary.unknown,
-        "(inferred): concluded from a source that does not say it itself": summary.inferred,
-    }
-    if facts := [
-        f"{count(number, 'finding')} marked {how}" for how, number in unsure.items() if number
-    ]:
-        yield [(f"Facts:    {'; '.join(facts)}", "")]
-    yield from _steps(assessment)
     yield from _verdict(assessment)
 
 
@@ -187,7 +174,7 @@ class _Sources:
 def _quiet(items: tuple[Item, ...], sources: _Sources) -> Iterator[Line]:
     """What no person has to look at: a few places of each message, or where there are many, a line for each code."""
     if len({_shape(item.finding.message) for item in items}) <= _MESSAGES:
-        yield from _messages(items, sources, _FEW, alike=True)
+        yield from _messages(items, sources, _FEW)
         return
     same: dict[tuple[str, str, str], list[Item]] = {}
     for item in items:
@@ -200,15 +187,11 @@ def _quiet(items: tuple[Item, ...], sources: _Sources) -> Iterator[Line]:
     yield [("  (--format concise lists every place)", "dim")]
 
 
-def _messages(
-    items: tuple[Item, ...], sources: _Sources, most: int = _MOST, *, alike: bool = False
-) -> Iterator[Line]:
-    """Each message once, with the places that it is about; with ``alike``, once for all that differ in what they quote alone."""
+def _messages(items: tuple[Item, ...], sources: _Sources, most: int = _MOST) -> Iterator[Line]:
+    """Each message once for all that differ in what they quote alone, with the places that it is about."""
     same: dict[tuple[str, str, str, str], list[Item]] = {}
     for item in items:
-        message = item.finding.message
-        said = _shape(message) if alike else message
-        key = (item.finding.code, item.finding.severity, said, words.tags(item))
+        key = (item.finding.code, item.finding.severity, _shape(item.finding.message), words.tags(item))  # fmt: skip
         same.setdefault(key, []).append(item)
     for (code, severity, _, tags), found in same.items():
         more = _also([item.finding.message for item in found])
@@ -281,7 +264,6 @@ def _by_hand(assessment: Assessment) -> Iterator[Line]:
             yield [(f"    {takes:{width}}  ", "bold"), (f"{where}: {_short(what)}", "")]
     if len(summary.work) > _WORKS:
         yield [(f"    and {count(len(summary.work) - _WORKS, 'more piece')} (--format html lists all)", "dim")]  # fmt: skip
-    yield [("", "")]
 
 
 def _short(text: str) -> str:
@@ -298,7 +280,8 @@ def _short(text: str) -> str:
 def _legend(assessment: Assessment) -> Iterator[Line]:
     for number, meant in enumerate(words.legend(assessment)):
         yield [(f"{'' if number else 'Legend:':8}{meant}", "dim")]
-    yield [("        `hpushim explain HPU101` explains a code", "dim")]
+    release = assessment.report.target.stack
+    yield [(f"        `hpushim explain HPU101` explains a code; with --rows it shows exceptions, and which release a message was read in where that is not {release}", "dim")]  # fmt: skip
 
 
 def _clipped(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
@@ -33,9 +34,8 @@ Verdict = Literal[
     "nothing looked at",
     "incomplete",
 ]
-#: Where work is that a run by the defaults does not come to, and work in files such as tests and tools.
-CHOSEN = "needed only with options, models or scripts other than the defaults"
-ASIDE = "outside what a training program imports or calls"
+#: Where work is that a training run by the defaults does not come to: options, other models, other scripts, tests.
+CHOSEN = "in parts that the training run does not use by default"
 #: A project is one of kernels when one line in so many is in a CUDA source or in a Python file that holds or builds kernels.
 _ONE_IN = 5
 
@@ -86,24 +86,22 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
             f"The training loop is in {_named(decisive)}: assess that package first. {sentence}"
         )
         verdict = verdict if verdict == "blocked" else "needs work"
-    elif decisive and verdict not in _NOTHING:
-        packages = "package" if len(decisive) == 1 else "packages"
-        sentence = f"Work for the {packages} {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
     absent = [each for each in open_ones if each.evidence == ABSENT and each.required]
     if absent and verdict not in _NOTHING:
         sentence = f"{_named(absent)} {_verb(len(absent), 'is')} not in this checkout: fetch and assess it before you plan. {sentence}"
         verdict = verdict if verdict in ("blocked", "needs work") else "incomplete"
-    rest = [each for each in open_ones if each not in [*decisive, *absent]]
+    trains = decisive if report.trained_by in {each.name for each in decisive} else []
+    rest = [each for each in open_ones if each not in [*trains, *absent]]
     unknown = [each for each in rest if each.kind == "not assessed"]
     unsure = [each for each in rest if each.kind != "not assessed"]
+    said = []
     if unknown:
-        noun = "dependency" if len(unknown) == 1 else "dependencies"
-        further = "more " if decisive or absent else ""
-        sentence += f" {len(unknown):,} {further}{noun} that {_what(report)} imports {_verb(len(unknown), 'is')} not assessed: {_named(unknown)}."
+        it, package = ("it", "package") if len(unknown) == 1 else ("them", "packages")
+        said.append(f"Not counted: work for the {package} {_named(unknown)}; to assess {it}, add `--env PYTHON`, a Python that has {it}.")  # fmt: skip
     if unsure:
-        sentence += (
-            f" No source shows whether {_named(unsure)} {_verb(len(unsure), 'works')} on Gaudi."
-        )
+        said.append(f"No source shows whether {_named(unsure)} {_verb(len(unsure), 'works')} on Gaudi.")  # fmt: skip
+    first = decisive and verdict not in _NOTHING
+    sentence = " ".join([*said, sentence] if first else [sentence, *said])
     return verdict, sentence
 
 
@@ -112,16 +110,9 @@ def _is_open(each: Dependency) -> bool:
     return each.kind == "not assessed" or each.status == "unknown"
 
 
-def _why_open(some: Sequence[Dependency]) -> str:
-    it, has = ("it", "has") if len(some) == 1 else ("they", "have")
-    if all(each.kind == "not assessed" for each in some):
-        return f"{it} {has} not been assessed (`--env PYTHON` names a Python that has the project's packages)"
-    return f"no source shows whether {it} {_verb(len(some), 'works')} on Gaudi"
-
-
 def _named(some: Sequence[Dependency]) -> str:
-    """The first three, each with the number of files that import it."""
-    names = ", ".join(f"`{each.name}` ({count(each.files, 'file')})" for each in some[:3])
+    """The first three."""
+    names = ", ".join(f"`{each.name}`" for each in some[:3])
     return names + (f" and {len(some) - 3:,} more" if len(some) > 3 else "")
 
 
@@ -152,7 +143,7 @@ def _worst(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tupl
     if missing:
         rest = [work for work in required if work.effort != "none"]
         more = f" Besides: {_amount(rest)}" if rest else ""
-        return "blocked", f"{count(len(missing), 'thing')} that the project needs {_verb(len(missing), 'has')} no counterpart on Gaudi: {missing[0].message}.{more}"  # fmt: skip
+        return "blocked", f"{count(len(missing), 'thing')} that the project needs {_verb(len(missing), 'has')} no counterpart on Gaudi: {_first(missing[0])}.{more}"  # fmt: skip
     if required:
         return "needs work", f"{_why(open_ones)}{_amount(required)}{_later(works)}"
     return _passable(report, items, works)
@@ -184,14 +175,16 @@ def _later(works: Sequence[Work]) -> str:
     sentence = ""
     if some:
         missing = [work for work in some if work.effort == "none"]
-        none = f"; no counterpart on Gaudi: {missing[0].message}" if missing else ""
-        sentence = f" {CHOSEN.capitalize()}: {count(len(some), 'piece')} of work by hand{_takes(some)}{none}."
+        none = f" No counterpart on Gaudi: {_first(missing[0])}." if missing else ""
+        sentence = f" {CHOSEN.capitalize()}: {count(len(some), 'piece')} of work by hand{_takes(some)}.{none}"
     if rest:
-        aside = sum(work.aside for work in rest)
-        of_them = "" if aside == len(rest) else f"{aside:,} of them "
-        beside = f", {of_them}{ASIDE}" if aside else ""
-        sentence += f" Not needed to start training: {count(len(rest), 'piece')} of work by hand{_takes(rest)}{beside}."
+        sentence += f" Not needed to start training: {count(len(rest), 'piece')} of work by hand{_takes(rest)}."
     return sentence
+
+
+def _first(work: Work) -> str:
+    """What happens there: the first sentence of its message."""
+    return re.split(r"(?<=[.;]) ", work.message, maxsplit=1)[0].rstrip(".;")
 
 
 def _takes(works: Sequence[Work]) -> str:
@@ -209,7 +202,7 @@ def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> t
         held = any(is_on_the_way(item, report) for item in unsafe)
         command = f"`hpushim migrate{' --unsafe' if held else ''}`"
         some = [] if held else [item for item in unsafe if item.path not in report.around]
-        also = f" `hpushim migrate --unsafe` rewrites {count(len(some), 'further place')} that {_verb(len(some), 'is')} {CHOSEN}." if some else ""  # fmt: skip
+        also = f" `hpushim migrate --unsafe` rewrites {count(len(some), 'more place')} {CHOSEN}." if some else ""  # fmt: skip
         sentence = f"After {command}, no finding stops {what} on Gaudi.{_reference(report, works)}{also}{_later(works)}"
         return "ready with --unsafe" if held else "ready", sentence
     if all(file.status == "skipped" for file in report.files):

@@ -7,20 +7,20 @@ import re
 from hpushim import showing
 from hpushim.model import Dependency, DependencyKind, Effort, Report
 from hpushim.report.assessment import TROUBLES, Assessment, Item, Summary, Trouble
-from hpushim.report.verdict import ASIDE, CHOSEN, count
+from hpushim.report.verdict import CHOSEN, count
 from hpushim.report.work import Work, in_words
 
 #: Severity as a word; what the word means.
 SEVERITIES = {
     "error": "stops on Gaudi, or leaves Gaudi unused",
-    "warning": "runs, but results, speed or behaviour differ",
+    "warning": "runs with other results, speed or behaviour, or stops only if the program gets there",
     "unknown": "hpushim does not know what the code or Gaudi does",
     "note": "advice, no action required",
 }
 EFFORTS: dict[Effort, str] = {
     "minutes": "minutes",
     "hours": "hours",
-    "none": "no counterpart on Gaudi, to be replaced",
+    "none": "no counterpart on Gaudi",
 }
 
 
@@ -29,24 +29,19 @@ _NEEDED = "before it trains on Gaudi"
 
 def doer(item: Item) -> str:
     """Who takes care of a finding, in a word or two; empty for a note, of which nobody has to."""
-    if item.handling == "by-hand":
-        return f"by hand: {EFFORTS[item.effort or 'minutes']}"
-    return {"rewritten": "rewritten", "safe": "migrate", "unsafe": "migrate --unsafe", "note": ""}[
-        item.handling
-    ]
+    if item.effort == "none":
+        return f"by hand: {EFFORTS['none']}"
+    return {"rewritten": "rewritten", "safe": "migrate", "unsafe": "migrate --unsafe", "by-hand": "by hand", "note": ""}[item.handling]  # fmt: skip
 
 
 def heading(made: Assessment, trouble: Trouble) -> str:
-    """The heading of a group; what stops is named apart from the program where no training run needs its files."""
-    aside = made.report.around
+    """The heading of a group; where what stops is no part of the training run, it says so."""
     group = made.groups[trouble] if trouble == "stops" else ()
     needs = {place: when(each) for each in reversed(made.summary.work) for place in each.places}
     needed = {needs.get(f"{item.path}:{item.finding.line}", _NEEDED) for item in group}
-    later = ""
-    if group and all(item.path in aside for item in group):
-        later = f", {ASIDE}"
-    elif group and _NEEDED not in needed:
-        later = f", {min(needed)}"  # `needed only …` if there is any
+    later = (
+        f", {min(needed)}" if needed and _NEEDED not in needed else ""
+    )  # `in parts …` before `not needed …`
     return f"{TROUBLES[trouble]}{later}"
 
 
@@ -77,7 +72,7 @@ def tags(item: Item) -> str:
 _MARKS = {
     "[migrate]": "`hpushim migrate` rewrites it",
     "[migrate --unsafe]": "rewritten with --unsafe only, since the rewrite may be wrong",
-    "[by hand": 'a person has to look at it; minutes or hours: an estimate for one place (the list "By hand" has one estimate for all places that need the same change)',
+    "[by hand": 'a person has to look at it; the list "By hand" says how long that may take',
     "(inferred)": "concluded from a source that does not say it itself",
     "(unknown)": "hpushim does not know what the code or Gaudi does",
 }
@@ -120,8 +115,6 @@ def work(found: Work) -> tuple[str, str, str]:
         files = len({place.rsplit(":", 1)[0] for place in found.places})
         where += f" and {count(len(found.places) - 1, 'more place')}"
         where += f" ({count(files, 'file')})" if files > 1 else ""
-    if found.aside:
-        where += f" ({ASIDE})"
     return takes, f"{found.code} {found.message}", where
 
 

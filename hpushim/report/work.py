@@ -112,14 +112,14 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             piece = _with_counterparts(piece, group, report)
         if (own or piece.effort == "none") and not certain:  # of what is chosen by its name
             piece = msgspec.structs.replace(piece, required=False)
-        if not piece.required and not piece.aside and not all(map(_only_builds, stops)):
+        if not piece.required and not all(map(_only_builds, stops)):
             piece = msgspec.structs.replace(piece, chosen=True)
         late = optional or (piece.required and (not certain or conditional))
         users = len({item.path for item in group}) if group[0].area == PACKAGES and not late else 0
         carries = users > 2 and users * CARRIES >= python
         rank = -1 if carries else _rank(group[0])
         decides = piece.required and piece.effort == "none"
-        made.append((piece.aside, not piece.required, not piece.chosen, not decides, not (reached or carries), late, rank, -piece.most, piece))  # fmt: skip
+        made.append((not piece.required, not piece.chosen, piece.aside, not decides, not (reached or carries), late, rank, -piece.most, piece))  # fmt: skip
     made.sort(key=lambda each: each[:-1])
     return tuple(work for *_, work in made)
 

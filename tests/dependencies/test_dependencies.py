@@ -251,7 +251,7 @@ def test_the_report_names_what_needs_cuda(
     text = capsys.readouterr().out
     assert text.startswith("Verdict: needs work. ")
     assert (
-        "kernels_zq (1 file) needs CUDA. 1 dependency that the program imports is not assessed: `nobody_zq` (1 file)."
+        "kernels_zq (1 file) needs CUDA. Not counted: work for the package `nobody_zq`; to assess it, add `--env PYTHON`"
         in text
     )
     assert "  kernels_zq 1.0: 1 file: compiled for CUDA, " in text

@@ -82,7 +82,7 @@ def test_a_rewrite_that_may_be_wrong_counts_where_training_comes(tmp_path: Path,
     inner = where.format(LOADED.replace("\n", f"\n{depth}").rstrip())
     made = page(tmp_path, {"train.py": f"{declared}{MOVED}{inner}\n{STEP}"})
     assert made.summary.verdict == WHERE[where]
-    assert ("1 further place that is needed only" in made.summary.sentence) == (WHERE[where] == "ready")  # fmt: skip
+    assert ("1 more place in parts that" in made.summary.sentence) == (WHERE[where] == "ready")  # fmt: skip
 
 
 # -- imports that may fail ------------------------------------------------------------------------------
