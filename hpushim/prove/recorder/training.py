@@ -107,7 +107,7 @@ class _Training:
         """Finds what the modules of this process call the parameters of an optimizer."""
         left = {id(one) for one in parameters} - self.names.keys()
         modules = [
-            one for one in gc.get_objects() if left and isinstance(one, self.torch.nn.Module)
+            one for one in gc.get_objects() if left and issubclass(type(one), self.torch.nn.Module)
         ]
         inner = {id(child) for one in modules for child in one.children()}
         for module in (one for one in modules if id(one) not in inner):
