@@ -258,8 +258,14 @@ _HPARAMS = lazily(rb"\bHParams\((?:[^()]|\([^()]*\))*\)")
 _OFF_SETTING = lazily(rb"[(,\n]\s*(\w+)[ \t]*=[ \t]*False\b")
 
 
+#: ``fast: false`` in YAML, ``_C.MODEL.FAST = False`` of yacs, and whether it is off.
+_SETTING = lazily(rb"\n(?:[ \t-]*(\w+):|_C\.(?:\w+\.)*(\w+)[ \t]*=)[ \t]*(?:([Ff]alse|off|no|null)\b|[\w\"'])[^\n,]*(?=\n)")  # fmt: skip
+
+
 def _switches(data: bytes) -> Iterable[bytes]:
     """``compile_model`` for ``add_argument("--compile-model", action="store_true")``, ``compile_model: bool = False``, ``HParams(compile_model=False)``."""
+    some = _SETTING.findall(b"\n" + data) if b"_C." in data or b"import " not in data else ()
+    yield from (b"+" * (not off) + (key or name) for key, name, off in some)
     if b"bool" in data:
         yield from _OFF_FIELD.findall(data)
     if b"HParams(" in data:
@@ -272,29 +278,14 @@ def _switches(data: bytes) -> Iterable[bytes]:
             yield name[1].replace(b"-", b"_")
 
 
-#: The options that are off unless somebody gives them, by the names that they are read by.
-SWITCHES = ProjectFact("options that are off by default", _switches)
-#: ``fast: false`` in YAML, ``_C.MODEL.FAST = False`` of yacs, and whether it is off.
-_SETTING = lazily(
-    rb"\n(?:[ \t-]*(\w+):|_C\.(?:\w+\.)*(\w+)[ \t]*=)[ \t]*(?:([Ff]alse|off|no|null)\b|[\w\"'])[^\n,]*(?=\n)"
-)
-
-
-def _settings(data: bytes) -> Iterable[bytes]:
-    """``fast`` for a setting that is off, ``+fast`` for one that is on; of Python's files those of yacs alone."""
-    some = _SETTING.findall(b"\n" + data) if b"_C." in data or b"\nimport " not in data else ()
-    yield from (b"+" * (not off) + (key or name) for key, name, off in some)
-
-
-SET_HERE = ProjectFact("settings, and whether they are on", _settings, ("python", "yaml"))
+#: The options and settings that are off unless somebody gives them, by the names that they are read by; with ``+`` those that a file turns on.
+SWITCHES = ProjectFact("options that are off by default", _switches, ("python", "yaml"))
 _ABOUT_DEVICES = lazily(rb"cuda|gpu|device|dist|ddp|accel", re.IGNORECASE)
 
 
 def _off(data: bytes) -> Iterable[bytes]:
     """Of these, those that do not choose the device: on Gaudi that one is given."""
-    return (
-        name for name in (*_switches(data), *_settings(data)) if not _ABOUT_DEVICES.search(name)
-    )
+    return (name for name in _switches(data) if not _ABOUT_DEVICES.search(name))
 
 
 OFF_HERE = ProjectFact(OFF, _off, ("python", "yaml"))

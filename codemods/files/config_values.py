@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hpushim.engine.data.entries import Entry
 from hpushim.engine.rules.rule import Code, Document, TextRule
-from hpushim.model import Finding, Fix, Safety, Span
+from hpushim.model import Finding, Fix, Span
 
 from ..analysis.options import (
     CUDA_DEVICE,
@@ -92,8 +92,7 @@ class ConfigValues(TextRule):
             elif value in HALF and _HALF_KEY.search(key):
                 yield self._half(document, entry, HALF[value])
             elif (row := attention(document, key, value)) is not None:
-                fix = Fix(f"use {row.target}", "unsafe", (document.rewrite(entry, row.target),))
-                yield self.finding(entry.span, f"`{entry.dotted}`: {inside(row.note)}", fix=fix, row=row.name)  # fmt: skip
+                yield self._written(document, entry, row.target, f"`{entry.dotted}`: {inside(row.note)}", row.name)  # fmt: skip
             elif key == "accelerator" and value in (*_ACCELERATORS, "auto"):
                 yield from self._accelerator(document, entry)
         elif value is True and key in ("fp16", "use_fp16"):
@@ -104,25 +103,20 @@ class ConfigValues(TextRule):
             text = "`precision: 16` selects float16; use bfloat16 on Gaudi (`bf16-mixed`)"
             yield self.finding(entry.span, text, code="HPU802")
 
+    def _written(self, document: Document, entry: Entry, new: str, text: str, row: str | None, *, sure: bool = False, code: str = "") -> Finding:  # fmt: skip
+        """The finding on a value in whose place another can be written."""
+        fix = Fix(f"use {new}", "safe" if sure else "unsafe", (document.rewrite(entry, new),))
+        return self.finding(entry.span, text, fix=fix, row=row, code=code or None)
+
     def _device(self, document: Document, entry: Entry, new: str) -> Finding:
         sure = holds_device(entry.name, str(entry.value), document.project)
-        safety: Safety = "safe" if sure else "unsafe"
-        return self.finding(
-            entry.span,
-            f"`{entry.dotted}` names a CUDA device, which Gaudi does not have; use `{new}`",
-            fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
-            row=ask(document, "cuda").row,
-        )
+        text = f"`{entry.dotted}` names a CUDA device, which Gaudi does not have; use `{new}`"
+        return self._written(document, entry, new, text, ask(document, "cuda").row, sure=sure)
 
     def _backend(self, document: Document, entry: Entry, value: str) -> Finding:
-        safety: Safety = "safe" if _BACKEND_KEY.search(entry.name) else "unsafe"
-        new = on_gaudi(value.lower())
-        return self.finding(
-            entry.span,
-            f"`{entry.dotted}` names NVIDIA's backend; use `{new}` on Gaudi",
-            fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
-            row=ask(document, "nccl").row,
-        )
+        new, sure = on_gaudi(value.lower()), bool(_BACKEND_KEY.search(entry.name))
+        text = f"`{entry.dotted}` names NVIDIA's backend; use `{new}` on Gaudi"
+        return self._written(document, entry, new, text, ask(document, "nccl").row, sure=sure)
 
     def _apex(self, document: Document, entry: Entry) -> Iterator[Finding]:
         """``SYNC_BN_TYPE: apex``, ``apex: true``; what is installed is reported elsewhere."""
@@ -153,52 +147,29 @@ class ConfigValues(TextRule):
     def _accelerator(self, document: Document, entry: Entry) -> Iterator[Finding]:
         """Lightning's setting: ``hpu`` is written only where the project's Lightning knows it."""
         row = document.matrix.row(_TRAINER, "argument")
-        verdict = judge(document, row) if row is not None else None
-        fix, text = None, f"use `{DEVICE}` on Gaudi"
-        if verdict is None or verdict.status != "unsupported":
-            fix = Fix(f"use {DEVICE}", "unsafe", (document.rewrite(entry, DEVICE),))
-        else:
-            text = inside(verdict.note)
-        if entry.value == "auto":
-            if fix is None:
-                yield self.finding(
-                    entry.span,
-                    f"`accelerator: auto` trains on the CPU with Lightning 2.5.6 and later; {text}",
-                    row=row.name if row is not None else None,
-                    code="HPU803",
-                )
-            return
-        strategies = (e for e in document.entries if e.path == (*entry.path[:-1], "strategy") and e.document == entry.document and e.value == "ddp")  # fmt: skip
-        for each in strategies if fix is not None else ():
-            beside = document.matrix.row("lightning.Trainer(strategy=)", "argument")
-            assert beside is not None
-            yield self.finding(
-                each.span,
-                f"`strategy: ddp`: {inside(judge(document, beside).note)}",
-                fix=Fix("use hpu_parallel", "unsafe", (document.rewrite(each, "hpu_parallel"),)),
-                row=beside.name,
-                code="HPU803",
-            )
-        yield self.finding(
-            entry.span,
-            f"`accelerator: {entry.value}` requires an NVIDIA GPU; {text}",
-            fix=fix,
-            row=row.name if row is not None else None,
-            code="HPU803",
-        )
+        beside = document.matrix.row("lightning.Trainer(strategy=)", "argument")
+        assert row is not None
+        assert beside is not None
+        verdict = judge(document, row)
+        text = f"`accelerator: {entry.value}` requires an NVIDIA GPU; "
+        if verdict.status == "unsupported":
+            if entry.value == "auto":
+                text = "`accelerator: auto` trains on the CPU with Lightning 2.5.6 and later; "
+            yield self.finding(entry.span, text + inside(verdict.note), row=row.name, code="HPU803")
+        elif entry.value != "auto":
+            text += f"use `{DEVICE}` on Gaudi"
+            yield self._written(document, entry, DEVICE, text, row.name, code="HPU803")
+            text = f"`strategy: ddp`: {inside(judge(document, beside).note)}"
+            for each in document.entries:
+                if (each.path, each.document, each.value) == ((*entry.path[:-1], "strategy"), entry.document, "ddp"):  # fmt: skip
+                    yield self._written(document, each, "hpu_parallel", text, beside.name, code="HPU803")  # fmt: skip
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:
-        text = ""
-        fix: Fix | None = Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),))
+        text, row = f"`{entry.dotted}` selects float16; use bfloat16 on Gaudi", ask(document, "torch.float16").row  # fmt: skip
         if rejects(entry.name, new, document.project):
-            fix, text = None, f"; this project's option does not take `{new}`"
-        return self.finding(
-            entry.span,
-            f"`{entry.dotted}` selects float16; use bfloat16 on Gaudi{text}",
-            fix=fix,
-            row=ask(document, "torch.float16").row,
-            code="HPU802",
-        )
+            text += f"; this project's option does not take `{new}`"
+            return self.finding(entry.span, text, row=row, code="HPU802")
+        return self._written(document, entry, new, text, row, code="HPU802")
 
     def _block(self, document: Document, entry: Entry) -> Finding:
         return self.finding(
@@ -221,12 +192,8 @@ class ConfigValues(TextRule):
         if row is None or row.rule != self.code or not row.target:
             return
         new = row.target.partition(": ")[2]
-        yield self.finding(
-            entry.span,
-            f"`{row.name}` has the counterpart `{new}` on Gaudi",
-            fix=Fix(f"use {new}", "safe", (document.rewrite(entry, new),)),
-            row=row.name,
-        )
+        text = f"`{row.name}` has the counterpart `{new}` on Gaudi"
+        yield self._written(document, entry, new, text, row.name, sure=True)
 
     def _fp16(self, document: Document, entry: Entry) -> Finding:
         """``fp16: true`` becomes ``bf16: true`` unless the same table has a ``bf16`` of its own."""

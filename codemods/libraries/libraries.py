@@ -329,20 +329,12 @@ class Library(RowRule):
         values = module.values(value)
         if any(_numbers(module, value) for value in values):
             answer = ask(module, "device_map with the number of a device")
-            yield self.finding(
-                where,
-                f"`{module.source(where).splitlines()[0]}`: {inside(answer.note)}",
-                row=answer.row,
-                code="HPU702",
-            )
         elif any(_spreads(module, value) for value in values):
             answer = ask(module, "transformers.AutoModel.from_pretrained(device_map=)")
-            yield self.finding(
-                where,
-                f"`{module.source(where).splitlines()[0]}`: {inside(answer.note)}",
-                row=answer.row,
-                code="HPU702",
-            )
+        else:
+            return
+        shown = module.source(where).splitlines()[0]
+        yield self.finding(where, f"`{shown}`: {inside(answer.note)}", row=answer.row, code="HPU702")  # fmt: skip
 
 
 def _numbers(module: Module, value: ast.expr) -> bool:

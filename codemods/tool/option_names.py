@@ -12,7 +12,7 @@ from ..analysis.device_texts import device_name
 from ..analysis.devices import Devices
 from ..analysis.names import word
 from ..analysis.other_devices import OtherDevices
-from ..analysis.project_facts import ARGUMENTS, SET_HERE, SWITCHES
+from ..analysis.project_facts import ARGUMENTS, SWITCHES
 from ..edits import neutral
 from ..edits.arguments import add
 from ..edits.spelling import agnostic
@@ -44,7 +44,7 @@ class OptionName(Rule):
 
     HPU024 = Code("option-named-for-cuda", severity="note", fix=("safe", "manual"))
     HPU214 = Code("option-for-float16", severity="note", effect="numbers")
-    wants = Wants(calls=_DECLARING, required=_NAMED, facts=(ARGUMENTS, SET_HERE, SWITCHES))
+    wants = Wants(calls=_DECLARING, required=_NAMED, facts=(ARGUMENTS, SWITCHES))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         is_flag = word(node.func).startswith("DEFINE_")

@@ -15,7 +15,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.devices import Devices
 from ..analysis.names import word
-from ..analysis.project_facts import ARGUMENTS, SET_HERE, SWITCHES
+from ..analysis.project_facts import ARGUMENTS, SWITCHES
 from .tokens import SETTINGS
 
 #: A value that nothing in the file gives.
@@ -254,9 +254,9 @@ class Defaults:
             self._asked.discard(at)
 
     def _is_off(self, name: str) -> bool:
-        """Is an option off where nobody gives it, or a setting in all files of settings?"""
-        off, said = map(self._module.project.names, (SWITCHES.name, SET_HERE.name))
-        return name in off or (name in said and f"+{name}" not in said)
+        """Is an option off where nobody gives it, or a setting, and no file of settings turns it on?"""
+        said = self._module.project.names(SWITCHES.name)
+        return name in said and f"+{name}" not in said
 
     def _is_parameter(self, node: ast.Name) -> bool:
         """Is it a parameter without a default that only options which are off are given?"""
