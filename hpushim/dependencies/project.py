@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: The module that a project builds from Rust.
 _LIBRARY = re.compile(rb"^\[lib\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*\"(\w+)\"", re.MULTILINE)
 #: The modules that a project compiles.
-_COMPILED = re.compile(rb"(?i:extension)\(\s*(?:name\s*=\s*)?[\"'](\w+)")
+_COMPILED = re.compile(rb"(?i:extension)\(\s*(?:name\s*=\s*)?[\"'](?:[\w.]*\.)?(\w+)")
 _KINDS: frozenset[Kind] = frozenset(get_args(Kind))
 
 

@@ -66,7 +66,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             folder = _of(item.path, beside)
             if folder != item.path or item.finding.message not in built:
                 built[item.finding.message] = folder
-    imported = {item.finding.row for item in by_hand if item.area == PACKAGES or item.finding.message.startswith(f"`{item.finding.row}`: ")}  # fmt: skip
+    imported = {_top(item.finding.row) for item in by_hand if item.area == PACKAGES or item.finding.message.startswith(f"`{item.finding.row}`: ")}  # fmt: skip
     found: dict[tuple[object, ...], list[Item]] = {}
     for item in by_hand:
         aside = _is_aside(item, report)
@@ -224,13 +224,18 @@ def _with_counterparts(work: Work, group: Sequence[Item], report: Report) -> Wor
     return msgspec.structs.replace(work, message=" ".join((told, *rest)), least=min(work.least, least * written), most=min(work.most, most * written))  # fmt: skip
 
 
-def _package(item: Item, imported: Collection[str | None]) -> str | None:
+def _package(item: Item, imported: Collection[str]) -> str | None:
     """The package that an item is about as a whole: what imports it, in however many files, and what requires it are one decision."""
     row, named = item.finding.row, _QUOTED.match(item.finding.message)
     part = (row or "").replace(".", "_") if item.area == PACKAGES else row or ""
-    if row not in imported or not part.isidentifier() or named is None:
+    if _top(row) not in imported or not part.isidentifier() or named is None:
         return None
     return named[0].strip("`").partition(".")[0].replace("-", "_")
+
+
+def _top(row: str | None) -> str:
+    """The package of the row of a part of it; torch is there, whatever part of it is not."""
+    return row or "" if row and row.startswith("torch.") else (row or "").partition(".")[0]
 
 
 def _folder(path: str) -> str:
@@ -291,7 +296,7 @@ def _piece(
     further, same = len(set(said.values())) - 1, len(said) - len(set(said.values()))
     (more, at_most), (each, at_most_each) = _MORE[effort], _SAME[effort]
     files, (file, at_most_file) = len({path for path, _ in said}) - 1, _FILE[effort]
-    if _package(first, {first.finding.row}):
+    if _package(first, {_top(first.finding.row)}):
         further = same = files = 0
     return Work(
         first.finding.code,
