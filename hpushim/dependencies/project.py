@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 #: The module that a project builds from Rust.
 _LIBRARY = re.compile(rb"^\[lib\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*\"(\w+)\"", re.MULTILINE)
 #: The modules that a project compiles.
-_COMPILED = re.compile(rb"(?i:extension)\(\s*(?:name\s*=\s*)?[\"'](?:[\w.]*\.)?(\w+)")
+_COMPILED = re.compile(rb"(?i:extension)\(\s*(?:name\s*=\s*)?[\"']([\w.]+)")
 _KINDS: frozenset[Kind] = frozenset(get_args(Kind))
 
 
 def _built(path: Path) -> list[str]:
     pattern = {"Cargo.toml": _LIBRARY, "setup.py": _COMPILED}.get(path.name)
-    return [name.decode() for name in pattern.findall(safe_files.read(path))] if pattern else []
+    names = pattern.findall(safe_files.read(path)) if pattern else ()
+    return [part.decode() for name in names for part in {name.partition(b".")[0], name.rpartition(b".")[2]}]  # fmt: skip
 
 
 def of_project(
