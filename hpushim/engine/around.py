@@ -122,7 +122,8 @@ def around(
         folders |= {_folder(path) for path in rest - theirs}
     found |= {path for path in theirs if _folder(path) not in folders}
     found |= _apart(paths, needed, links)
-    run = [each for each in training(ranked, starts) if each.path not in found]
+    own = {path for path in starts if path in named or not named}
+    run = [each for each in training(ranked, own) if each.path not in found]
     runs = {each.path for each in run} | (starts & scripts)
     found |= trainless(launches, runs | starts, paths)
     starting = starters(first, launches, paths)
