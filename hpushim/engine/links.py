@@ -58,12 +58,14 @@ def _each(data: bytes) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 class _Block:
-    """An open block: how far its first line is indented, with what it begins, and the imports in it that may fail."""
+    """An open block: how far its first line is indented, with what it begins, and the imports in it that may fail, or in the branches before it."""
 
     def __init__(self, indent: int, word: bytes, tried: set[int]) -> None:
         self.indent, self.word, self.tried = indent, word, tried
         #: Of a function: whether it may have been left.
         self.left = False
+        #: Whether it is what else there is beside one condition, and whether there are several.
+        self.other = self.several = False
 
 
 def _guarded(data: bytes) -> set[int]:
@@ -82,19 +84,24 @@ def _guarded(data: bytes) -> set[int]:
                 block.left = True
         elif ends:
             for block in open_ones:
-                if block.word == b"except":
+                if block.word == b"except" or (block is open_ones[-1] and block.other):
                     found -= block.tried
         elif word in (b"except", b"else", b"elif", b"finally"):
             same = before or _Block(indent, b"", set())
             if word == b"finally" and same.word == b"try":
                 found -= same.tried  # nothing catches it
+            other = word == b"else" and same.word == b"if" and not same.several
+            several = word == b"elif"
             word = same.word if word == b"else" else b"if" if word == b"elif" else word
             open_ones.append(_Block(indent, b"except" if word == b"try" else word, same.tried))
+            open_ones[-1].other, open_ones[-1].several = other, several
         elif word:
             named = word == b"if" and _MAIN.match(rest)
             open_ones.append(_Block(indent, b"" if named else word, set()))
         elif any(block.word in (b"if", b"case") or block.left for block in open_ones):
             found.add(line.start())
+            if open_ones[-1].word == b"if":
+                open_ones[-1].tried.add(line.start())
         elif tried := [block for block in open_ones if block.word == b"try"]:
             found.add(line.start())
             tried[-1].tried.add(line.start())

@@ -14,6 +14,7 @@ from hpushim.report.work import (
     KERNELS,
     in_words,
     is_on_the_way,
+    is_required,
     optional_kernels,
     span,
 )
@@ -249,6 +250,8 @@ def _is_core(report: Report, kernels: Sequence[Item]) -> bool:
         ]
         if not kernels:
             return False
+    if kernels and not any(is_required(i) and is_on_the_way(i, report) for i in kernels):
+        return False
     lines = {file.path: _length(file.before) for file in report.files}
     python = sum(lines[path] for path in {item.path for item in kernels})
     sources = sum(file.lines for file in report.kernels)

@@ -317,3 +317,35 @@ def test_what_the_project_builds_is_no_dependency(tmp_path: Path, built: str, ta
         (tmp_path / name).write_text(text)
     found = of_project([tmp_path], (), Places(tmp_path, None, None), load(), Target())
     assert "ours_cuda" not in [each.name for each in found]
+
+
+# -- what a program cannot do without -----------------------------------------------------------------
+
+TAKEN = {
+    "if kind == 'a':\n    from ops import run\nelse:\n    raise ValueError(kind)\n": True,
+    "if kind == 'a':\n    from ops import run\n    net = 3\nelse:\n    print(kind)\n    exit(1)\n": True,
+    "def build(kind):\n    if kind == 'a':\n        from ops import run\n    else:\n        raise Exception(kind)\n": True,
+    "if kind == 'a':\n    from ops import run\nelse:\n    run = None\n": False,
+    "if kind == 'a':\n    from ops import run\nelif kind == 'b':\n    run = None\nelse:\n    raise ValueError(kind)\n": False,
+    "if kind == 'a':\n    from ops import run\nelse:\n    if x:\n        raise ValueError(kind)\n": False,
+    "if kind == 'a':\n    from ops import run\n": False,
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_the_only_branch_that_goes_on_is_needed(tmp_path: Path, taken: str) -> None:
+    files = {"ops/__init__.py": "import ours_cuda\n\n\ndef run(x):\n    return ours_cuda.run(x)\n", "ops/setup.py": "from torch.utils.cpp_extension import CUDAExtension\nsetup(ext_modules=[CUDAExtension('ours_cuda', ['a.cu'])])\n", "train.py": f"import sys\nkind = sys.argv[1]\n{taken}{MOVED}{STEP}"}  # fmt: skip
+    made = page(tmp_path, files)
+    assert ("ops/__init__.py" in made.report.chosen) != TAKEN[taken]
+
+
+#: What is loaded, and whether it is seen to be CUDA code.
+LOADED_BY = {"load(name, sources)": False, "load('ops', ['a.cu'])": True}
+
+
+@pytest.mark.parametrize("loaded", LOADED_BY)
+@pytest.mark.parametrize("lines", [10, 400])
+def test_the_core_is_kernels_where_training_needs_them(tmp_path: Path, loaded: str, lines: int) -> None:  # fmt: skip
+    ops = f"import torch\nfrom torch.utils.cpp_extension import load\n\n\ndef plugin(name, sources):\n    return {loaded}\n\n\ndef run(x):\n    return plugin('ops', ['a.cu']).run(x)\n"
+    files = {"ops.py": ops, "a.cu": "//\n" * lines, "train.py": f"from ops import run\n{MOVED}{STEP.replace('model(x)', 'model(run(x))')}"}  # fmt: skip
+    assert (page(tmp_path, files).summary.verdict == "blocked") == LOADED_BY[loaded]
