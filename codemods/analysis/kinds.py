@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar, cast
 
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.wants import ProjectFact
@@ -14,6 +16,7 @@ from .names import word
 from .placement import is_of_torch
 from .project_facts import CLASSES, MOVERS, TAKES
 
+T = TypeVar("T")
 _MODULE_BASES = re.compile(
     r"^(Module|LightningModule|ModuleList|Sequential|PreTrainedModel|\w*Loss)$"
 )
@@ -26,40 +29,84 @@ def is_module_class(module: Module, node: ast.ClassDef) -> bool:
 
 def names_module(module: Module, name: str) -> bool:
     """Does the project have a class of that name which is a module?"""
-    return any(map(_MODULE_BASES.search, base_words(module, name)))
+    return module.view(bases_of).is_module(name)
 
 
 def base_words(module: Module, name: str) -> frozenset[str]:
     """The last words of the bases that a class of the project has, and of their bases; empty for other names."""
-    return module.view(_Bases).of(name)
+    return module.view(bases_of).of(name)
 
 
-class _Bases:
-    """The bases of the project's classes, by name; request it as a view."""
+class Bases:
+    """The bases of classes, by name."""
 
-    def __init__(self, module: Module) -> None:
-        self._direct: dict[str, set[str]] = {}
+    def __init__(self, direct: dict[str, frozenset[str]]) -> None:
+        self._direct = direct
         self._known: dict[str, frozenset[str]] = {}
-        for said in module.project.names(CLASSES.name):
-            owner, _, base = said.partition(":")
-            self._direct.setdefault(owner, set()).add(base)
-        own: dict[str, set[str]] = {}  # what the file says of a name counts before what others do
-        for node in module.index.statements(ast.ClassDef):
-            named = {(module.qualified(b) or word(b)).rpartition(".")[2] for b in node.bases}
-            own.setdefault(node.name, set()).update(named)
-        self._direct |= own
+        self._beside: dict[frozenset[tuple[str, frozenset[str]]], Bases] = {}
 
     def of(self, name: str) -> frozenset[str]:
+        """The last words of all bases of a class."""
         found = self._known.get(name)
         if found is None:
             bases = set(self._direct.get(name, ()))
             new = list(bases)
             while new:
-                more = self._direct.get(new.pop(), set()) - bases
+                more = self._direct.get(new.pop(), frozenset()) - bases
                 bases |= more
                 new += more
             found = self._known[name] = frozenset(bases)
         return found
+
+    def is_module(self, name: str) -> bool:
+        """Is a class of that name a module?"""
+        return any(map(_MODULE_BASES.search, self.of(name)))
+
+    def beside(self, own: Mapping[str, set[str]]) -> Bases:
+        """Those of a file, which counts before what others say: the same for all files that say nothing else than the project."""
+        other = {name: frozenset(bases) for name, bases in own.items() if self._direct.get(name, _NO_BASES) != bases}  # fmt: skip
+        if not other:
+            return self
+        key = frozenset(other.items())
+        if key not in self._beside:
+            self._beside[key] = Bases(self._direct | other)
+        return self._beside[key]
+
+
+_NO_BASES: frozenset[str] = frozenset()
+
+
+def _bases(names: Iterable[str]) -> Bases:
+    direct: dict[str, set[str]] = {}
+    for each in names:
+        owner, _, base = each.partition(":")
+        direct.setdefault(owner, set()).add(base)
+    return Bases({owner: frozenset(bases) for owner, bases in direct.items()})
+
+
+def bases_of(module: Module) -> Bases:
+    """The bases of the project's classes as a file has them; request it as a view."""
+    own: dict[str, set[str]] = {}
+    for node in module.index.statements(ast.ClassDef):
+        named = {(module.qualified(b) or word(b)).rpartition(".")[2] for b in node.bases}
+        own.setdefault(node.name, set()).update(named)
+    return of_project(module, CLASSES, _bases).beside(own)
+
+
+def of_project(module: Module, fact: ProjectFact, make: Callable[[Collection[str]], T]) -> T:
+    """What is made of all that a fact says of the project, once for all of its files."""
+    names = module.project.names(fact.name)
+    kept, made = _KEPT.get(make, (None, None))
+    if kept is names:
+        len(names)  # what records which names were looked up records all of them
+    else:
+        made = make(names)
+        _KEPT[make] = names, made
+    return cast("T", made)
+
+
+#: What was made for the last project.
+_KEPT: dict[object, tuple[object, object]] = {}
 
 
 def enclosing_class(module: Module, node: ast.AST) -> ast.ClassDef | None:

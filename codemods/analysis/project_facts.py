@@ -762,8 +762,18 @@ _READS = lazily(
 
 
 def _parsed(data: bytes) -> Iterable[bytes]:
-    if b"device" in data and _READS.search(data):
+    if any(_READS.search(line) for line in _lines_with(b"device", data)):
         yield b"parsed"
+
+
+def _lines_with(word: bytes, data: bytes) -> Iterator[bytes]:
+    """The lines in which a word stands."""
+    at = data.find(word)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield data[data.rfind(b"\n", 0, at) + 1 : end]
+        at = data.find(word, end)
 
 
 #: That a file takes the text of a device apart.

@@ -111,7 +111,10 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
     }
     names |= {name: name for name, _ in blocks}
     known: set[bytes] = set()
-    for owner, text in [*blocks, (b"", BLOCK.sub(b"\n", data))]:
+    ends = [0, *(each.end() for each in found)]
+    starts = [*(each.start() for each in found), len(data)]
+    outside = b"\n".join(data[end:start] for end, start in zip(ends, starts, strict=True))
+    for owner, text in [*blocks, (b"", outside)]:
         bodies = _bodies(text) if owner else {b"": text}
         calls = {name: {call.rpartition(b".")[::2] for call in _CALL.findall(body)} for name, body in bodies.items() if name not in _MAKES}  # fmt: skip
         steps = {name for name in calls if _BACKWARD.search(bodies[name])}

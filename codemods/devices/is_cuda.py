@@ -29,20 +29,18 @@ class IsCuda(Rule):
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``getattr(x, "is_cuda", False)``, ``attrgetter("is_cuda")``: read by its name."""
         read = node.args[:1] if word(node.func) == "getattr" else []
-        if module.index.stored("is_cuda") or any(
-            module.qualified(of) or _is_own(module, of) for of in read
-        ):
+        texts = (str(module.constant(name)) for name in node.args[len(read) :])
+        if not any(text.rpartition(".")[2] == "is_cuda" for text in texts):
             return
-        for name in node.args[len(read) :]:
-            text = str(module.constant(name))
-            if text.rpartition(".")[2] == "is_cuda" and not defines_method(module, "is_cuda"):
-                yield self.finding(
-                    node,
-                    f"`{module.source(node)}` reads `is_cuda`, which is False for tensors on Gaudi; ask for `.device.type`, which is `hpu`",
-                    safety="manual",
-                    row=ask(module, "torch.Tensor.is_cuda").row,
-                )
-                return
+        own = module.index.stored("is_cuda") or defines_method(module, "is_cuda")
+        if own or any(module.qualified(of) or _is_own(module, of) for of in read):
+            return
+        yield self.finding(
+            node,
+            f"`{module.source(node)}` reads `is_cuda`, which is False for tensors on Gaudi; ask for `.device.type`, which is `hpu`",
+            safety="manual",
+            row=ask(module, "torch.Tensor.is_cuda").row,
+        )
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         if not isinstance(node.ctx, ast.Load):

@@ -61,6 +61,7 @@ class DataShape(Rule):
     wants = Wants(
         calls=(*_METHODS, "arange", "topk"),
         texts=("mask]", "]]", ":int("),
+        shapes=(r"]] \w\[[^\n\[\]:]*:[^\n\[\]]*\[[^\n\[\]]*\]\]",),
         required=("cuda", "hpu", "device", "import torch", "from torch"),
         project=DEVICES,
     )

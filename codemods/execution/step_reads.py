@@ -116,12 +116,11 @@ def _as_number(module: Module, node: ast.Call) -> bool:
         isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(given)
     ):
         return True
-    if node.func.id == "int" and _is_share(module, given):
-        return False
     return (
         not isinstance(given, ast.Constant)
         and module.holds("torch")
         and runs_in_step(module, node)
+        and not (node.func.id == "int" and _is_share(module, given))
         and is_tensor(module, given)
         and not stays_on_host(module, given)
     )

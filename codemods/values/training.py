@@ -10,6 +10,7 @@ import enum
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from hpushim.engine.python.module import Module
 from hpushim.patterns import lazily
@@ -18,7 +19,15 @@ from hpushim.pycode.places import FUNCTIONS, At, Cell, Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
+from ..analysis.kinds import (
+    Bases,
+    base_words,
+    bases_of,
+    enclosing_class,
+    is_in_module,
+    of_project,
+    said,
+)
 from ..analysis.names import calls_like, word
 from ..analysis.project_facts import SCALERS
 from ..analysis.training_facts import CALLED, COLLATES, FORWARD, LOOP, STEP, STEP_CALLS
@@ -401,6 +410,8 @@ def _driven(module: Module) -> list[ast.Call]:
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
+#: Methods that run where an object is made.
+_MAKES = ("__init__", "__post_init__")
 #: Words of conditions that hold now and then, or in one process.
 _SELDOM = lazily(r"log|print|verbose|debug|interval|freq|every|rank|main|master|last|best|eval|val|save|first|display|report", re.I)  # fmt: skip
 
@@ -437,26 +448,19 @@ def serves_step(module: Module, node: ast.AST) -> bool:
         return True
     outer = [above for above in module.ancestors(node) if isinstance(above, (*_DEFINED, ast.ClassDef))]  # fmt: skip
     named = ".".join(each.name for each in reversed(outer[-2:]))
-    return bool(outer) and not {outer[-1].name, named}.isdisjoint(module.view(_of_steps))
+    return bool(outer) and not {outer[-1].name, named}.isdisjoint(module.view(_calls).of_steps)
 
 
 def collates(module: Module, node: ast.AST) -> bool:
     """Is ``node`` in what a loader of the project makes batches of samples with, or in what that calls?"""
     outer = [above for above in module.ancestors(node) if isinstance(above, (*_DEFINED, ast.ClassDef))]  # fmt: skip
-    if not outer or getattr(outer[-2:][0], "name", "") in ("__init__", "__post_init__"):
+    if not outer or getattr(outer[-2:][0], "name", "") in _MAKES:
         return False
-    given = {*module.view(_calls).owners.get(COLLATES, ())}
+    given = {*module.view(_calls).collating}
     named = ".".join(each.name for each in reversed(outer[-2:]))
     if isinstance(outer[-1], ast.ClassDef) and not given.isdisjoint({outer[-1].name, *base_words(module, outer[-1].name)}):  # fmt: skip
         return True
-    return not {outer[-1].name, named}.isdisjoint(module.view(_in_batches))
-
-
-def _in_batches(module: Module) -> frozenset[str]:
-    """The functions and methods of the project that make batches, and those that these call."""
-    calls = module.view(_calls)
-    given = {*calls.owners.get(COLLATES, ())}
-    return calls.reached(module, [COLLATES, *(owner for owner in calls.owners if owner.partition(".")[0] in given)], samples=True)  # fmt: skip
+    return not {outer[-1].name, named}.isdisjoint(module.view(_calls).in_batches)
 
 
 def is_called_in_step(module: Module, node: ast.AST) -> bool:
@@ -479,28 +483,9 @@ def is_called_in_step(module: Module, node: ast.AST) -> bool:
     return (
         isinstance(function, _DEFINED)
         and not _is_test(function)
-        and f"{owner}{function.name}" in module.view(_called_in_steps)
+        and f"{owner}{function.name}" in module.view(_calls).called_in_steps
         and not is_switched_off(module, node)
     )
-
-
-def _called_in_steps(module: Module) -> frozenset[str]:
-    """The functions and methods of the project that are called in the loop around a backward pass, or in the forward pass of a module, and those that these call."""
-    calls = module.view(_calls)
-    found = calls.reached(module, [LOOP, *(owner for owner in calls.passes if _passes_each(module, owner.removesuffix(FORWARD)))])  # fmt: skip
-    return found - module.view(_in_batches)
-
-
-def _passes_each(module: Module, name: str) -> bool:
-    """Is it a module, or a class whose methods a framework calls in each step?"""
-    bases = base_words(module, name)
-    return names_module(module, name) or any(not bases.isdisjoint(of) for of in CALLED.values())
-
-
-def _of_steps(module: Module) -> frozenset[str]:
-    """The functions of the project that a step or a module calls, by name."""
-    calls = module.view(_calls)
-    return calls.reached(module, [STEP, *(owner for owner in calls.owners if names_module(module, owner.partition(".")[0]))])  # fmt: skip
 
 
 class _Calls:
@@ -510,66 +495,99 @@ class _Calls:
         #: What each calls: functions, and classes.
         self.owners: dict[str, list[str]] = {}
         #: The classes that define a method of a name.
-        self._classes: dict[str, list[str]] = {}
-        for each in every:
+        self.classes: dict[str, list[str]] = {}
+        for each in sorted(every):
             owner, _, called = each.partition(">")
             if called:
                 self.owners.setdefault(owner, []).append(called)
             else:
                 kind, _, method = owner.partition(".")
-                self._classes.setdefault(method, []).append(kind)
+                self.classes.setdefault(method, []).append(kind)
         #: The project's classes.
-        self._bases = {kind for kinds in self._classes.values() for kind in kinds}
-        #: Those that have a forward pass.
-        self.passes = [owner for owner in self.owners if owner.endswith(FORWARD)]
+        self.kinds = {kind for kinds in self.classes.values() for kind in kinds}
+        self._reached: dict[Bases, _Reached] = {}
 
-    def reached(self, module: Module, new: list[str], *, samples: bool = False) -> frozenset[str]:
+    def reached(self, bases: Bases) -> _Reached:
+        """What is called where, as far as these bases say."""
+        return self._reached.setdefault(bases, _Reached(self, bases))
+
+
+class _Reached:
+    """What the steps of a project call, and its loaders."""
+
+    def __init__(self, calls: _Calls, bases: Bases) -> None:
+        self._calls = calls
+        self._bases = bases
+        self._known: dict[tuple[str, bool], tuple[str, ...]] = {}
+        #: The functions and classes that loaders are given.
+        self.collating = frozenset(calls.owners.get(COLLATES, ()))
+
+    @cached_property
+    def in_batches(self) -> frozenset[str]:
+        """The functions and methods of the project that make batches, and those that these call."""
+        return self._all([COLLATES, *(owner for owner in self._calls.owners if owner.partition(".")[0] in self.collating)], samples=True)  # fmt: skip
+
+    @cached_property
+    def called_in_steps(self) -> frozenset[str]:
+        """The functions and methods that are called in the loop around a backward pass, or in the forward pass of a module, and those that these call."""
+        passes = (owner for owner in self._calls.owners if owner.endswith(FORWARD))
+        found = self._all([LOOP, *(owner for owner in passes if self._passes_each(owner.removesuffix(FORWARD)))])  # fmt: skip
+        return found - self.in_batches
+
+    @cached_property
+    def of_steps(self) -> frozenset[str]:
+        """The functions of the project that a step or a module calls, by name."""
+        return self._all([STEP, *(owner for owner in self._calls.owners if self._bases.is_module(owner.partition(".")[0]))])  # fmt: skip
+
+    def _passes_each(self, name: str) -> bool:
+        """Is it a module, or a class whose methods a framework calls in each step?"""
+        bases = self._bases.of(name)
+        return self._bases.is_module(name) or any(not bases.isdisjoint(of) for of in CALLED.values())  # fmt: skip
+
+    def _all(self, new: list[str], *, samples: bool = False) -> frozenset[str]:
         """What some of them call, directly or through others; of classes of samples, which workers read on the CPU, only on request."""
         found: set[str] = set()
         while new:
             called = {
                 each
-                for name in self.owners.get(new.pop(), ())
-                for each in self._meant(module, name, samples)
+                for name in self._calls.owners.get(new.pop(), ())
+                for each in self._meant(name, samples)
             }
             new += called - found
             found |= called
         return frozenset(found)
 
-    def _meant(self, module: Module, name: str, samples: bool) -> Iterable[str]:
+    def _meant(self, name: str, samples: bool) -> tuple[str, ...]:
+        known = self._known.get((name, samples))
+        if known is None:
+            known = self._known[name, samples] = (*self._meanings(name, samples),)
+        return known
+
+    def _meanings(self, name: str, samples: bool) -> Iterable[str]:
         """What a name may be: of a method all that the classes which derive from one have, none where several have it that are of no one kind."""
         kind, dot, method = name.partition(".")
         if not dot:
             return (name,)
-        owning = [each for each in self._classes.get(method, ()) if samples or not self._is_of_samples(module, each)]  # fmt: skip
+        owning = [each for each in self._calls.classes.get(method, ()) if samples or each not in self._of_samples]  # fmt: skip
         if kind:
-            return (name, *(f"{each}.{method}" for each in owning if kind in base_words(module, each)))  # fmt: skip
+            return (name, *(f"{each}.{method}" for each in owning if kind in self._bases.of(each)))
         if len(owning) > 1:
-            kinds = [{each, *base_words(module, each)} for each in owning]
-            if not any(each in self._bases for each in set.intersection(*kinds)):
+            kinds = [{each, *self._bases.of(each)} for each in owning]
+            if not any(each in self._calls.kinds for each in set.intersection(*kinds)):
                 return ()
         return (f"{each}.{method}" for each in owning)
 
-    @staticmethod
-    def _is_of_samples(module: Module, name: str) -> bool:
-        """Is it a class of samples?"""
-        return any(each.endswith("Dataset") for each in (name, *base_words(module, name)))
+    @cached_property
+    def _of_samples(self) -> frozenset[str]:
+        """The classes of samples."""
+        return frozenset(kind for kind in self._calls.kinds if any(each.endswith("Dataset") for each in (kind, *self._bases.of(kind))))  # fmt: skip
 
 
-def _calls(module: Module) -> _Calls:
-    """Those of the module's project, which all its files share."""
-    names = module.project.names(STEP_CALLS.name)
-    if module.path not in module.project.files:
-        return _Calls(said(module, STEP_CALLS))
-    if not _KEPT or _KEPT[0][0] is not names:
-        _KEPT[:] = [(names, _Calls(sorted(names)))]
-    else:
-        len(names)  # what records which names were looked up records all of them
-    return _KEPT[0][1]
-
-
-#: What was worked out for the last project.
-_KEPT: list[tuple[object, _Calls]] = []
+def _calls(module: Module) -> _Reached:
+    """What the steps of the module's project call; what is read of it is worked out once for all of its files."""
+    shared = module.path in module.project.files
+    calls = of_project(module, STEP_CALLS, _Calls) if shared else _Calls(said(module, STEP_CALLS))
+    return calls.reached(module.view(bases_of))
 
 
 def runs_in_step(module: Module, node: ast.AST) -> bool:
@@ -592,6 +610,7 @@ def _in_pass(module: Module, node: ast.AST) -> bool:
     function = module.function(node)
     return (
         function is not None
+        and function.name not in _MAKES
         and isinstance(module.parent(function), ast.ClassDef)
         and function in module.view(_helpers)
         and not is_switched_off(module, node)
@@ -651,7 +670,7 @@ def is_switched_off(module: Module, node: ast.AST) -> bool:
 def runs_once(module: Module, node: ast.AST) -> bool:
     """Is ``node`` run once for a model or a program: in ``__init__``, or in a block that raises in the end?"""
     function = module.function(node)
-    if function is not None and function.name in ("__init__", "__post_init__"):
+    if function is not None and function.name in _MAKES:
         return True
     statement = module.statement(node)
     return isinstance(statement, ast.Raise) or isinstance(module.block(statement)[-1], ast.Raise)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 from pathlib import PurePath
-from typing import NamedTuple
 
 from hpushim.patterns import lazily
 
@@ -36,12 +36,26 @@ _ASKED = lazily(rb"[ \t]*if[ \t]+(?:\w+\.)+(\w+)[ \t]*(?:and\b[^\n]*)?:")
 _OUTSIDE = lazily(rb"\n[^\s)\]}#@]")
 
 
-class _File(NamedTuple):
-    path: str
-    #: The code, without comments, imports and texts, in which a name is not used.
-    text: bytes
-    #: The words of its imports; None of a file that is no Python code, which may have any name.
-    imports: frozenset[bytes] | None
+class _File:
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self._data = data
+
+    @cached_property
+    def imports(self) -> frozenset[bytes] | None:
+        """The words of its imports; None of a file that is no Python code, which may have any name."""
+        if not self.path.endswith((".py", ".ipynb")):
+            return None
+        return frozenset(word for each in _IMPORT.findall(self._data) for word in _WORD.findall(each))  # fmt: skip
+
+    @cached_property
+    def text(self) -> bytes:
+        """The code, without comments, imports and texts, in which a name is not used."""
+        return _SPOKEN.sub(_kept, self._data)
+
+    def naming(self, name: bytes) -> bytes:
+        """The same where a name may be in it, else nothing: most files are read for few names."""
+        return self.text if name in self._data else b""
 
 
 class Uses:
@@ -50,7 +64,7 @@ class Uses:
     def __init__(self, files: Iterable[tuple[str, bytes]], off: Collection[str] = ()) -> None:
         """``off``: the options and settings that are off, but for those which a file of settings turns on, ``+name``: what is under one is no use."""
         self._off = {name.encode() for name in off if f"+{name}" not in off}
-        self._files = [_file(path, b"\n" + data) for path, data in files]
+        self._files = [_File(path, b"\n" + data) for path, data in files]
         self._known: dict[tuple[str, str], bool] = {}
         self._settings: dict[str, list[_File]] = {}
         for file in self._files:
@@ -79,8 +93,9 @@ class Uses:
         """Does no other file import a file, or name it: as a text, in settings?"""
         place = PurePath(path)
         name = (place.parent if place.stem == "__init__" else place).stem
+        written, word = name.encode(), _word(name)
         return not any(
-            file.path != path and (name.encode() in (file.imports or ()) or _word(name).search(file.text))
+            file.path != path and (word.search(file.naming(written)) or written in (file.imports or ()))
             for file in self._files
         )  # fmt: skip
 
@@ -95,7 +110,7 @@ class Uses:
             use.string[: use.start()].rstrip().endswith(b"def") or _within(use) == method
             or (file.imports is not None and (inside := _around(use)) is not None and self._is_within(file, use, inside))
             for file in self._files
-            for use in _word(method).finditer(file.text)
+            for use in _word(method).finditer(file.naming(method.encode()))
         )  # fmt: skip
 
     def _found(self, path: str, name: str) -> Iterator[tuple[_File, re.Match[bytes]]]:
@@ -104,12 +119,13 @@ class Uses:
         packages = {part.encode() for part in place.parts}
         taken = {written, b"*", place.stem.encode()}
         for file in self._files:
-            if written not in file.text:
+            text = file.naming(written)
+            if not text:
                 continue
             near = file.path == path or file.imports is None or not taken.isdisjoint(file.imports)
             fronts = (b"'", b'"', b"." if packages & (file.imports or set()) else b"'")
-            for use in _word(name).finditer(file.text):
-                if near or file.text[use.start() - 1 : use.start()] in fronts:
+            for use in _word(name).finditer(text):
+                if near or text[use.start() - 1 : use.start()] in fronts:
                     yield file, use
 
     def _is_used(self, file: _File, use: re.Match[bytes], name: str) -> bool:
@@ -178,11 +194,6 @@ class Uses:
         return len(_ENTRY.findall(text, start, end + 1)) >= _MANY and not any(
             _owner(found) != use[0] for file in self._files for found in given.finditer(file.text)
         )
-
-
-def _file(path: str, data: bytes) -> _File:
-    words = {word for each in _IMPORT.findall(data) for word in _WORD.findall(each)}
-    return _File(path, _SPOKEN.sub(_kept, data), frozenset(words) if path.endswith((".py", ".ipynb")) else None)  # fmt: skip
 
 
 def _kept(found: re.Match[bytes]) -> bytes:

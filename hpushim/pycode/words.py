@@ -58,6 +58,10 @@ class Words:
             self._used[written] = known
         return known
 
+    def matches(self, pattern: str) -> bool:
+        """Does a regular expression match somewhere in the data?"""
+        return re.search(pattern.encode(), self.data) is not None
+
     def may_be(self, word: bytes, use: Use, start: int, end: int, at: int | None = None) -> bool:
         """May a word be what it is wanted as, at or behind a place in a part of the text? So far as the signs beside it say."""
         data = self.data

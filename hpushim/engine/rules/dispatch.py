@@ -36,6 +36,8 @@ class _Choice(msgspec.Struct, frozen=True):
     by_rarest: dict[str, tuple[tuple[frozenset[str], str, int], ...]]
     #: The texts of which one has to be beside.
     beside: dict[int, frozenset[str]]
+    #: What has to match beside some texts.
+    shapes: dict[str, str]
 
     @classmethod
     def of(cls, wanted: Sequence[Wants]) -> _Choice:
@@ -53,6 +55,7 @@ class _Choice(msgspec.Struct, frozen=True):
             _by_key((t, at) for at, w in enumerate(wanted) for t in (*w.strings, *w.texts)),
             {word: tuple(found) for word, found in rarest.items()},
             {at: frozenset(wants.required) for at, wants in enumerate(wanted) if wants.required},
+            dict(shape.split(" ", 1) for wants in wanted for shape in wants.shapes),
         )
 
     def fitting(
@@ -153,6 +156,9 @@ def interesting(text: Words, candidates: tuple[Listed, ...]) -> bool:
     reading = _table(candidates).reading
     words = reading.words & text.words
     held = texts(candidates).held(text)
+    held -= {
+        each for each in held & reading.shapes.keys() if not text.matches(reading.shapes[each])
+    }
     return any(True for _ in reading.fitting(words, held, text.uses))
 
 

@@ -75,6 +75,8 @@ class Wants(msgspec.Struct, frozen=True):
     words: tuple[str, ...] = ()
     #: The same for other pieces of text, which may be parts of words; the empty one is in every file.
     texts: tuple[str, ...] = ()
+    #: Of the texts those for which a file is read only where a regular expression matches as well, which follows behind a space.
+    shapes: tuple[str, ...] = ()
     #: Words or other pieces of text of which one must be in the file as well.
     required: tuple[str, ...] = ()
     #: Texts of which the rule tests whether they are in the code of any file of the project: ``module.project.mentions``.
