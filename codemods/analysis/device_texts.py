@@ -82,17 +82,41 @@ def settings_on_gaudi(source: str) -> str:
 
 def _begins(module: Module, constant: ast.Constant) -> bool:
     """Is it the first part of a composed device text?"""
+    if not str(constant.value).startswith(CUDA):
+        return False
     return isinstance(parent := module.parent(constant), (ast.BinOp, ast.Attribute)) and any(
-        read(above) is not None for above in (parent, *module.ancestors(parent))
+        module.view(_Larger).text(above) is not None
+        for above in (parent, *module.ancestors(parent))
     )
+
+
+class _Larger:
+    """The device texts that larger expressions spell, each worked out once: a text in a long sum is in many sums."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._texts: dict[ast.AST, DeviceText | None] = {}
+        self._found: dict[ast.AST, DeviceText | None] = {}
+
+    def text(self, node: ast.AST) -> DeviceText | None:
+        """What it spells itself."""
+        if node not in self._texts:
+            self._texts[node] = read(node)
+        return self._texts[node]
+
+    def found(self, node: ast.AST) -> DeviceText | None:
+        """The same, also with a suffix that the file shows."""
+        if node not in self._found:
+            self._found[node] = self.text(node) or _suffixed(self._module, node)
+        return self._found[node]
 
 
 def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
     """The device text that starts with a constant."""
     found = read(constant)
-    parent = module.parent(constant)
+    parent = module.parent(constant) if str(constant.value).startswith(CUDA) else None
     while isinstance(parent, (*_INSIDE, ast.JoinedStr, ast.BinOp, ast.Attribute, ast.Call)):
-        larger = read(parent) or _suffixed(module, parent)
+        larger = module.view(_Larger).found(parent)
         if larger is not None:
             found = larger
         elif not isinstance(parent, (*_INSIDE, ast.Attribute, ast.BinOp)):

@@ -93,6 +93,8 @@ class Flow(Circular):
         self._values = module.view(Values)
         self._subjects = module.view(Subjects)
         self._known: dict[ast.AST, Evidence | None] = {}
+        #: What a list says of its members.
+        self._members: dict[ast.AST, Evidence | None] = {}
         self._asked: dict[tuple[ast.AST | Cell, bool], Cell] = {}
         self._reaches = Answers[int](self._shows, self._edges)
         #: Whether a value goes to a library with devices of its own, and whether it is judged where it stands or further on.
@@ -341,9 +343,11 @@ class Flow(Circular):
     def _member(self, parent: ast.List | ast.Tuple | ast.Set) -> Evidence | None:
         if isinstance(self.module.parent(parent), ast.Compare):
             return None  # a comparison, which has a rule of its own
-        if any(other_device(e) for e in parent.elts) and all(other_device(e) or read(e) for e in parent.elts):  # fmt: skip
-            return Evidence(Role.BRANCH, parent)
-        return None
+        if parent not in self._members:
+            others = [other_device(each) for each in parent.elts]
+            whole = any(others) and all(other or read(each) for each, other in zip(parent.elts, others, strict=True))  # fmt: skip
+            self._members[parent] = Evidence(Role.BRANCH, parent) if whole else None
+        return self._members[parent]
 
     def _added(self, node: ast.AST, parent: ast.BinOp | ast.AugAssign) -> Evidence | None:
         """``["cpu"] + ["cuda"]``."""

@@ -767,7 +767,7 @@ def _parsed(data: bytes) -> Iterable[bytes]:
 
 
 def _lines_with(word: bytes, data: bytes) -> Iterator[bytes]:
-    """The lines in which a word stands."""
+    """The lines that hold a word."""
     at = data.find(word)
     while at >= 0:
         end = data.find(b"\n", at)
