@@ -492,3 +492,15 @@ def _again(*given: str, command: str = "prove") -> str:
 def test_the_command_line_that_repeats_a_proof(given: tuple[str, ...], kept: str) -> None:
     assert _again(*given) == f"hpushim prove{kept} 'a b.py' x"
     assert _again(*given, command="migrate") == f"hpushim migrate{kept} --prove 'a b.py' x"
+
+
+@pytest.mark.parametrize("code", ["HPU213", "HPU402", "HPU613"])
+def test_where_a_finding_is_less_severe_is_explained(ran: Any, code: str) -> None:
+    from hpushim.engine.rules.finding_pages import entry
+
+    about = entry(code)
+    assert about is not None and about.code.lower
+    status, said, _ = ran("explain", code)
+    lines = said.split("\n\n")
+    assert status == 0 and lines[0] == f"{code} `{about.code.name}` ({about.code.severity})"
+    assert lines[1 : 1 + len(about.code.lower)] == [f"{severity} where {why}" for severity, why in about.code.lower.items()]  # fmt: skip

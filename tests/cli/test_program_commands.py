@@ -217,3 +217,18 @@ def test_what_undo_says(monkeypatch: pytest.MonkeyPatch, ran: Any, refused: tupl
     assert code == (3 if refused or unused else 0)
     assert [line.rpartition("/")[2] for line in said.splitlines()] == ["restored 'x y'" if "'x y'" in said else "restored x y", "restored z", "2 files restored", "b: nothing to undo"]  # fmt: skip
     assert err.splitlines() == ["not restored r: why"] * bool(refused) + ["u: not used: why"] * bool(unused)  # fmt: skip
+
+
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("more", [True, False])
+def test_how_a_ledger_is_shown(monkeypatch: pytest.MonkeyPatch, ran: Any, written: bool, more: bool) -> None:  # fmt: skip
+    from hpushim.ledgers import reading, rendering, telling
+
+    shown: list[Any] = []
+    monkeypatch.setattr(reading, "read", lambda file: ("books", file.name))
+    monkeypatch.setattr(telling, "tell", lambda books, matrix: ("told", books))
+    monkeypatch.setattr(rendering, "render", lambda told, form, everything: (told, form, everything))  # fmt: skip
+    monkeypatch.setattr(output, "show_text", lambda *given: shown.append(given) or written)
+    code, _, _ = ran("ledger", "--format", "html", *["--all"] * more, "notes.txt")
+    assert code == (0 if written else 3)
+    assert shown == [((("told", ("books", "notes.txt")), "html", more), None, Path())]

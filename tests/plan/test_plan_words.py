@@ -412,3 +412,28 @@ def test_a_checkpoint_of_zeros_is_not_written() -> None:
     answerer._native = types.SimpleNamespace(fake_books=lambda: books)
     answerer._left_out = 10
     assert answerer.end() == LeftOut(14, 5, {"a": 1}, {"b": 2}, {"c": 3}, {"owner_zq.save": 3})
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "exact", "note", "found"),
+    [
+        ("float32", "", "", ("unsupported", "takes float32")), ("float32", "", "a note", ("unsupported", "a note")), ("", "float32", "", ("changed", "is converted to float32 and back")), ("", "float32", "a note", ("changed", "a note")), ("float32 int64", "float32", "", ("changed", "is converted to float32 and back")),
+        ("float32 int64", "", "", None), ("", "int64", "", None), ("", "", "a note", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("names", ["all_reduce broadcast", "broadcast"])
+def test_which_dtypes_a_collective_takes(dtypes: str, exact: str, note: str, found: Any, names: str) -> None:  # fmt: skip
+    rule = types.SimpleNamespace(names=names, dtypes=dtypes, exact=exact, note=note)
+    matrix: Any = types.SimpleNamespace(collectives=[rule], row=lambda name: None)
+    call = Collective("all_reduce", 1, ("int64",), "SUM", (0,), 0)
+    told = [Refusal("all_reduce of int64", *found, "dtypes in collectives")] if found and "all_reduce" in names else []  # fmt: skip
+    assert list(_of_one(call, matrix, T, 8)) == told
+
+
+@pytest.mark.parametrize("status", ["native", "renamed", "unsupported", "changed"])
+def test_what_the_rows_of_a_collective_say(status: str) -> None:
+    rows = {name: types.SimpleNamespace(name=name, note=f"of {name}") for name in ("torch.distributed.ReduceOp.MAX", "torch.distributed.send")}  # fmt: skip
+    matrix: Any = types.SimpleNamespace(collectives=[], row=rows.get, judge=lambda row, target: types.SimpleNamespace(status=status))  # fmt: skip
+    told = list(_of_one(Collective("send", 1, (), "MAX", (0,), 0), matrix, T, 8))
+    first, second = rows
+    assert told == ([] if status in ("native", "renamed") else [Refusal("send with MAX", status, f"of {first}", first), Refusal("send", status, f"of {second}", second)])  # type: ignore[arg-type]  # fmt: skip

@@ -323,3 +323,26 @@ def test_a_cluster_gets_as_many_as_it_has_room_for(monkeypatch: pytest.MonkeyPat
     assert ray.most == min(bound, number)
     assert {one.name: one.failed for one in kept if one.failed} == ({"r1": "its Ray task failed: r1 lost"} if number > 1 else {})  # fmt: skip
     assert done[:1] == [f"r{min(bound, number) - 1}"] * bool(number)
+
+
+def test_what_a_repository_is_assessed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpushim import dependencies, report
+    from hpushim.dependencies import project as of
+    from hpushim.engine import project
+    from hpushim.model import Report
+
+    asked: list[Any] = []
+    plain = Report("hpushim", Target(), (), around=frozenset({"a"}), root="elsewhere")
+    monkeypatch.setattr(project, "analyse", lambda *given, **how: asked.append((given, how)) or plain)  # fmt: skip
+    monkeypatch.setattr(dependencies, "Places", lambda *given: ("places", *given))
+    monkeypatch.setattr(of, "of_project", lambda *given: asked.append(given) or ())
+    monkeypatch.setattr(judging, "project_root", lambda paths: ("root", *paths))
+    monkeypatch.setattr(report, "render", lambda made, form: f"{made.root} {form} \udce9")
+    matrix: Any = object()
+    job = Job("name", tmp_path, Target(), ("S",), ("I",), ("e",), (), tmp_path / "wheels")
+    done = judging._judged(job, "key", matrix)
+    assert done == Done("name", "key", b"name json \\udce9", b"name html \\udce9")
+    assert asked[0] == (((tmp_path,), Target()), {"matrix": matrix, "select": ("S",), "ignore": ("I",), "exclude": ("e",), "jobs": 1, "propose": True, "cache": True})  # fmt: skip
+    assert asked[1] == ((tmp_path,), ("e",), ("places", ("root", tmp_path), None, tmp_path / "wheels"), matrix, Target(), frozenset({"a"}), plain.reached)  # fmt: skip

@@ -69,32 +69,25 @@ def _card(name: str = "a stand-in", why: str = "") -> cuda.Look:
 @pytest.mark.parametrize(
     ("style", "look", "plant", "verdict", "said"),
     [
-        ("native", _card(), None, "equal", "not run on CUDA: the native style does not keep it"),
-        ("agnostic", _card("", "torch 2.9 sees no CUDA device"), None, "equal", "not run on CUDA: torch 2.9 sees no CUDA device"),
         ("agnostic", _card(), None, "equal", "run on a stand-in"),
-        ("dual", _card(), None, "equal", "run on a stand-in"),
         ("agnostic", _card(), "card", "different", "run on a stand-in"),
-        ("agnostic", _card(), "cpu", "different", "not run on CUDA: the copy is different already, or is one of several"),
         ("agnostic", _card(), "varies", "equal", "not compared on a stand-in: there, two runs of the original differ beyond rounding"),
-        ("agnostic", _card(), "fails", "equal", "not compared on a stand-in: the original makes no step there: RuntimeError: no kernel image"),
     ],
 )  # fmt: skip
 def test_what_a_style_keeps_for_cuda_is_proved_where_a_device_is(
     tmp_path: Path, style: str, look: cuda.Look, plant: str | None, verdict: str, said: str
 ) -> None:
     """No CUDA device is needed: the runs on it are the same programs without one, which see the variable that such runs have."""
-    there = "import os\n\nif os.environ.get('CUBLAS_WORKSPACE_CONFIG'):\n    raise RuntimeError('no kernel image')\n\n"
-    text = (there if plant == "fails" else "import os\n\n") + TRAIN
+    text = f"import os\n\n{TRAIN}"
     if plant == "varies":
         text = text.replace("lr=0.01", "lr=os.getpid() / 1e7 if os.environ.get('CUBLAS_WORKSPACE_CONFIG') else 0.01")  # fmt: skip
     (tmp_path / "train.py").write_text(text)
 
     def planted(folder: Path) -> None:
         script = folder / "train.py"
-        on = {"card": "os.environ.get('CUBLAS_WORKSPACE_CONFIG')", "cpu": "device.type == 'cpu'"}
-        if plant in on:
+        if plant == "card":
             text = script.read_text()
-            script.write_text(text.replace("lr=0.01", f"lr=0.02 if {on[plant]} else 0.01"))
+            script.write_text(text.replace("lr=0.01", "lr=0.02 if os.environ.get('CUBLAS_WORKSPACE_CONFIG') else 0.01"))  # fmt: skip
 
     target = Target(style=style)  # type: ignore[arg-type]
     request = Request(command=parse(("train.py",)), target=target, cwd=tmp_path, look=look, plant=planted, steps=2, locate=False)  # fmt: skip
@@ -102,11 +95,10 @@ def test_what_a_style_keeps_for_cuda_is_proved_where_a_device_is(
     assert (found.verdict, found.cuda) == (verdict, said), found.reason
     assert found.reason.startswith("on CUDA, ") is (plant == "card")
     ways = [run.way for run in found.elsewhere if run.way not in ("copy",)]
-    ran = said.startswith("run on") or plant == "varies"
-    assert ways == (["cuda", "cuda-copy"] if ran else ["cuda"] if plant == "fails" else [])
+    assert ways == ["cuda", "cuda-copy"]
     kept = certificate.certificate(request, found, "again")
     jsonschema.validate(json.loads(certificate.to_json(kept)), json.loads(certificate.schema()))
-    assert kept.cuda == said and (f"CUDA: {said}" in certificate.page(kept)) is (style != "native")
+    assert kept.cuda == said and f"CUDA: {said}" in certificate.page(kept)
 
 
 @pytest.mark.parametrize(("python", "why"), [("", "sees no CUDA device"), ("/nowhere/python", "does not answer")])  # fmt: skip

@@ -20,8 +20,8 @@ from hpushim.prove.covered import Coverage, Place
 from hpushim.prove.locate import Cause
 from hpushim.prove.records import Process, Record, Refused
 from hpushim.prove.runs import Run
-from hpushim.prove.trial import Outcome
-from hpushim.prove.words import OnCpu
+from hpushim.prove.trial import Outcome, Request
+from hpushim.prove.words import Command, OnCpu
 
 ERROR = {"kind": "ValueError", "message": "no", "places": [["t.py", 9]]}
 STEP = {"losses": [{"value": "1.5"}]}
@@ -254,3 +254,16 @@ def test_too_small_a_share_of_the_rewrites_is_said_and_fails(
     status = proved("--fail-under", under, verdict=verdict, coverage=ran)
     assert ("--fail-under requires" in capsys.readouterr().err) is said
     assert status == (3 if verdict == "not proved" else 1 if said else 0)
+
+
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_what_happened_on_cuda_is_told_where_the_style_keeps_it(style: Any) -> None:
+    found = outcome(
+        cuda="run on a card",
+        comparisons=[msgspec.structs.replace(SAME, bound=BOUND)],
+        report=Report("hpushim", Target(style=style), ()),
+    )
+    kept = certificate.certificate(Request(command=Command((), "t.py", ()), target=Target(style=style)), found, "again")  # fmt: skip
+    assert kept.cuda == "run on a card"
+    told = [text.text(found, "again"), certificate.page(kept)]
+    assert ["CUDA: run on a card" in one for one in told] == [style != "native"] * 2

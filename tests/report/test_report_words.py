@@ -9,8 +9,18 @@ from typing import Any
 import pytest
 
 from hpushim.errors import HpushimError
-from hpushim.model import Dependency, Edit, FileResult, Finding, Fix, Report, Span, Target
-from hpushim.report import assess, fingerprints, html, junit, narrowing, render, text, words
+from hpushim.model import Dependency, Edit, FileResult, Finding, Fix, Kernels, Report, Span, Target
+from hpushim.report import (
+    assess,
+    fingerprints,
+    html,
+    junit,
+    narrowing,
+    render,
+    text,
+    verdict,
+    words,
+)
 from hpushim.report import json as as_json
 from hpushim.report.diff import _header
 from hpushim.report.elements import el, sentence
@@ -313,3 +323,14 @@ def test_what_fails_in_junit_is_left_to_do(applied: bool, severity: str, fails: 
     if failure is not None:
         assert failure.get("type") == severity and str(failure.text).startswith("a.py:1:2: m")
         assert str(failure.get("message")).startswith("m")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "other", "around", "said"),
+    [
+        ("a/k.cu", "a/m.py", (), True), ("a/csrc/k.cu", "a/m.py", (), True), ("a/csrc/cuda/k.cu", "a/m.py", (), False), ("a/k.cu", "b/m.py", (), False), ("a/k.cu", "a/m.py", ("a/m.py",), False), ("a/k.cu", "a/m.yaml", (), False), ("k.cu", "m.py", (), True),
+    ],
+)  # fmt: skip
+def test_kernels_beside_code_that_is_needed_are_no_obstacle(kernel: str, other: str, around: tuple[str, ...], said: bool) -> None:  # fmt: skip
+    made = report(file(path=other), kernels=(Kernels(kernel, 3),), around=frozenset(around))
+    assert ("other, slower code" in verdict._reference(made, ())) is said
