@@ -24,7 +24,7 @@ SCHEMA_VERSION = 1
 RowVerdict = Verdict | Literal["failed"]
 
 
-class Blocker(msgspec.Struct, frozen=True, order=True):
+class Blocker(msgspec.Struct, frozen=True):
     """Something that keeps a repository from training on Gaudi: a package, or a finding's code and what the matrix calls it."""
 
     what: str

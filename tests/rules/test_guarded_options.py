@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
+from codemods.analysis import defaults
 from hpushim.engine.project import analyse
+from hpushim.engine.python.module import Module
 from hpushim.model import Target
 
 #: What is found at which line: HPU605 turns the condition off, HPU601 takes the option out.
@@ -45,3 +48,20 @@ def test_a_library_is_on_the_cpu_where_it_is_told_so(tmp_path: Path, call: str, 
     (found,) = (one for one in file.findings if "selects the device by itself" in one.message)
     assert (f"`{warns}=True` keeps the library on the CPU" in found.message) is bool(warns)
     assert found.severity == ("warning" if warns else "note")
+
+
+@pytest.mark.parametrize(
+    ("decorator", "imports", "of_click"),
+    [
+        ("@main.command()", "import click", True), ("@main.command", "from click import group", True), ("@click.option('--x')", "import click", True), ("@option('--x')", "from click import option", True),
+        ("@main.command()", "import typer", False), ("@main.callback()", "import click", False), ("@command()", "import click", False), ("@no_grad()", "import click", False),
+    ],
+)  # fmt: skip
+def test_which_decorators_are_click_s(decorator: str, imports: str, of_click: bool) -> None:
+    module = Module(f"{imports}\n{decorator}\ndef f(x='cuda'):\n    return x\n", "a.py", Target(), None)  # type: ignore[arg-type]  # fmt: skip
+    function = module.tree.body[1]
+    assert isinstance(function, ast.FunctionDef)
+    (each,) = function.decorator_list
+    assert defaults._is_of_click(module, each.func if isinstance(each, ast.Call) else each) is of_click  # fmt: skip
+    plain = decorator.startswith("@no_grad")
+    assert defaults._is_declared(module, function) is not (of_click or plain)

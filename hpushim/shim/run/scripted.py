@@ -40,6 +40,10 @@ class _Names(ast.NodeTransformer):
             if one.form is Form.EQUAL and isinstance(text, str):
                 inside = ast.In() if isinstance(operator, ast.Eq) else ast.NotIn()
                 words: list[ast.expr] = [ast.Constant(text), ast.Constant(devices.text(text))]
+                if isinstance(
+                    subject, ast.Subscript
+                ):  # as long as CUDA's word: of `hpu:0` the colon too
+                    words.append(ast.Constant(f"{devices.DEVICE}:"))
                 return ast.Compare(subject, [inside], [ast.List(words, ast.Load())])
             if one.form is Form.SEARCH and isinstance(text, str):
                 tests: list[ast.expr] = [
