@@ -40,9 +40,8 @@ class _Names(ast.NodeTransformer):
             if one.form is Form.EQUAL and isinstance(text, str):
                 inside = ast.In() if isinstance(operator, ast.Eq) else ast.NotIn()
                 words: list[ast.expr] = [ast.Constant(text), ast.Constant(devices.text(text))]
-                if isinstance(
-                    subject, ast.Subscript
-                ):  # as long as CUDA's word: of `hpu:0` the colon too
+                # A slice is as long as CUDA's word: of `hpu:0` it holds the colon too.
+                if isinstance(subject, ast.Subscript):
                     words.append(ast.Constant(f"{devices.DEVICE}:"))
                 return ast.Compare(subject, [inside], [ast.List(words, ast.Load())])
             if one.form is Form.SEARCH and isinstance(text, str):
