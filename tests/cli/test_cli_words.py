@@ -322,7 +322,7 @@ def test_pages_are_opened_by_code_and_found_by_words(ran: Any) -> None:
         code, said, _ = ran("explain", asked)
         assert code == 0 and "HPU101" in said.splitlines()[0]
     rows = ran("explain", "HPU101", "--rows")[1].partition("\n## Matrix rows\n")[2]
-    assert [line for line in rows.splitlines() if line] == [f"- `{r.name}` → `{r.target or 'none'}` ({r.status})" for r in M.by_rule("HPU101")]  # fmt: skip
+    assert [line for line in rows.splitlines() if line] == [f"- `{r.name}` ({r.status}{f', use `{r.target}`' if r.target else ''}): {r.note}" for r in M.by_rule("HPU101")]  # fmt: skip
     late = sorted(reported_at_run_time())[0]
     assert explain._unknown(late) == f"{late} is reported while a program runs, and has no page; look the name in its message up with `hpushim api`"  # fmt: skip
     assert explain._unknown("XYZQW") == "no rule gives XYZQW; `hpushim explain --all` lists all codes, `hpushim explain WORDS` searches"  # fmt: skip
