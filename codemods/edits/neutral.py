@@ -190,9 +190,10 @@ def names_device(text: str) -> bool:
     return any(f"{name}()" in text for name in FUNCTIONS)
 
 
-def chooses(data: bytes) -> bool:
-    """Does a file choose between the accelerator and the CPU where it needs a device?"""
-    return _CHOICE.search(data) is not None
+def shared(data: bytes) -> set[str]:
+    """The functions that give the device where a file has them, or does in place what they do."""
+    done = {OR_CPU[0]: _CHOICE.search(data), OR_FAIL[0]: _REFUSED.encode() in data}
+    return {name for name, there in done.items() if there or f"def {name}(".encode() in data}
 
 
 def has_function(module: Module) -> bool:
@@ -214,7 +215,7 @@ def named(module: Module, node: ast.expr) -> tuple[str, str]:
 
 def _is_given_by_another(module: Module) -> bool:
     """Does the file import the function that gives the device, or define it for others?"""
-    return module.project.home(module.path) is not None and not is_needed_by_all(module)
+    return module.project.home(module.path, OR_CPU[0]) is not None
 
 
 def _parts(torch: str, now: str, mark: str, *, text: bool, test: str = "") -> tuple[str, str, str]:
@@ -232,16 +233,10 @@ def is_needed(module: Module) -> bool:
 
     As far as the files of the project show.
     """
-    said = module.project.names(CUDA_OR_NOT)
     known = any(map(module.holds, OR_FAIL)) or bool(module.index.strings(_REFUSED))
     return (known and not any(map(module.holds, OR_CPU))) or needs_accelerator(
-        module.data, said, here=True
+        module.data, module.project.names(CUDA_OR_NOT)
     )
-
-
-def is_needed_by_all(module: Module) -> bool:
-    """Does any file of the project move to CUDA, and none do without it?"""
-    return needs_accelerator(b"", module.project.names(CUDA_OR_NOT), here=False)
 
 
 def refusal(torch: str, mark: str) -> str:
@@ -555,7 +550,7 @@ def there(module: Module, node: ast.AST, mark: str) -> tuple[ast.AST, str]:
 def _named(module: Module, names: tuple[str, str]) -> str:
     """The name of one of the file's functions: of the one that is there, or a free one."""
     first, second = names
-    taken = (is_open(module) and module.project.home(module.path) is None) or not all(
+    taken = (is_open(module) and module.project.home(module.path, first) is None) or not all(
         map(is_default, module.bindings_of(first))
     )
     return second if taken else first

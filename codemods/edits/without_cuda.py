@@ -25,7 +25,7 @@ def cuda_or_not(data: bytes) -> Iterable[bytes]:
 CUDA_OR_NOT = "cuda or not"
 
 
-def needs_accelerator(data: bytes, said: frozenset[str], *, here: bool) -> bool:
-    """Does the program of the file at hand fail without CUDA? ``here``: does this file move to it, and not only others of the project?"""
+def needs_accelerator(data: bytes, said: frozenset[str]) -> bool:
+    """Does the program of the file at hand fail without CUDA, as far as that and what the project's files ``said`` show?"""
     own = {each.decode() for each in cuda_or_not(data)}
-    return "moves" in (own if here else own | said) and "without" not in own | said
+    return "moves" in own and "without" not in own | said

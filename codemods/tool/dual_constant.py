@@ -94,16 +94,15 @@ class DualConstant(Rule):
 
     def _device(self, module: Module) -> Yield:
         """The function of the agnostic style that gives the device: the accelerator, or the CPU where there is none."""
-        common = _common(module)
-        if module.project.home(module.path) == "" and not module.bindings_of(common):
-            uses = module.index.names(common)
-            where = uses[0] if uses else module.imports[0]
-            # What this pass rewrites will call it.
-            asks = [text.node for text in device_texts(module)] + module.index.attributes("cuda")
-            yield self._defined(module, common, where, _first_user(module, [*uses, *asks]))
-            return
         for name in FUNCTIONS:
-            home = module.project.home(module.path) if name == common else None
+            home = module.project.home(module.path, name)
+            if home == "" and not module.bindings_of(name):
+                uses = module.index.names(name)
+                where = uses[0] if uses else module.imports[0]
+                # What this pass rewrites will call it.
+                asks = [text.node for text in device_texts(module)] + module.index.attributes("cuda")  # fmt: skip
+                yield self._defined(module, name, where, _first_user(module, [*uses, *asks]))
+                continue
             usual = name in (OR_CPU[0], OR_FAIL[0])
             uses = [use for use in module.index.names(name) if not module.bindings(use)]
             if not uses or (not home and usual and neutral.is_open(module)):
@@ -115,7 +114,7 @@ class DualConstant(Rule):
                     f"`{name}()` is the device of the machine: {_WHAT[name in OR_FAIL]}; `{home}` defines it",
                     fix=Rewrite(f"import {name}", "safe", (taken_from(module, home, name),)),
                 )
-                continue
+                return  # a second name joins that import in the next pass
             torch = local_name(module, "torch")
             here = _imports(module, "torch") and module.view(held) is None
             single = only_assigned(module, name) if here else None
@@ -196,12 +195,6 @@ def _asking(module: Module) -> Iterator[Claim]:
         for made in module.index.definitions(name):
             if isinstance(made, ast.FunctionDef) and _ASKS in module.source(made):
                 yield Claim(made, Strength.FIRM)
-
-
-def _common(module: Module) -> str:
-    """The name of the function that files of the project share."""
-    shared = module.project.names(SHARED_HERE.name)
-    return OR_FAIL[0] if OR_FAIL[0] in shared or (not shared and neutral.is_needed_by_all(module)) else OR_CPU[0]  # fmt: skip
 
 
 def _only(module: Module, single: ast.expr, torch: str, *, needed: bool) -> tuple[Change, ...]:

@@ -197,21 +197,28 @@ class Facts:
     def homes(
         self,
         texts: Mapping[str, bytes],
-        users: Collection[str],
-        made: Collection[str] | None = None,
-    ) -> dict[str, str]:
-        """Which file defines for others what ``users`` need, see :mod:`hpushim.engine.homes`; with those that are ``made``, no further one."""
+        users: Mapping[str, Collection[str]],
+        others: Collection[str],
+    ) -> dict[tuple[str, str], str]:
+        """Which file defines each name for others that ``users`` came to define, see :mod:`hpushim.engine.homes`.
+
+        For ``others``, which can do without, no further file defines it.
+        """
         from hpushim.engine.homes import Homes
 
         python = {file.shown: said for file, said in self._said if file.kind == "python"}
-        shared = {path: said.collected.get(SHARED, ()) for path, said in python.items()}
-        if len({name for names in shared.values() for name in names}) > 1:
-            return {}  # no file has all
-        defined = {path for path, names in shared.items() if names}
         imports = {path: said.imports for path, said in python.items()}
-        main = references.ambient(rules())[0]
-        found = Homes(imports, texts, main)
-        return found.of(users, defined) if made is None else found.of(users, {*defined, *made}, further=False)  # fmt: skip
+        found = Homes(imports, texts, references.ambient(rules())[0])
+        homes: dict[tuple[str, str], str] = {}
+        names = Counter(name for defined in users.values() for name in defined)
+        shared = {path: {*map(_text, said.collected.get(SHARED, ()))} for path, said in python.items()}  # fmt: skip
+        for name in sorted({*names, *(each for has in shared.values() for each in has)}, key=lambda name: (-names[name], name)):  # fmt: skip
+            made = {path for path, has in shared.items() if name in has}
+            need = [path for path, defined in users.items() if name in defined]
+            first = found.of(need, made or {path for (path, _), home in homes.items() if not home and need})  # fmt: skip
+            first |= found.of(others, {*made, *(p for p, home in first.items() if not home)}, further=False)  # fmt: skip
+            homes |= {(path, name): home for path, home in first.items()}
+        return homes
 
     @property
     def _foreign(self) -> frozenset[str]:

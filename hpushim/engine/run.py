@@ -220,14 +220,14 @@ class Run:
         changed = {f.shown: result for f, result in zip(files, results, strict=False) if f.kind == "python" and result.after}  # fmt: skip
         leads = self.facts.leads(self._staying(results), changed)
         results = self._again(results, leads, leads=tuple(leads.items()))
-        users = [path for path, result in changed.items() if path not in leads and _defines(result)]
-        others = [path for path, result in changed.items() if path not in (*leads, *users) and sharing()(result.after or b"")]  # fmt: skip
+        needs = {path: sharing()(result.after or b"") for path, result in changed.items() if path not in leads}  # fmt: skip
+        users = {path: names for path, names in needs.items() if _defines(changed[path])}
+        others = [path for path, names in needs.items() if names and path not in users]
         if not (users or others):
             return results
         texts = {f.shown: data for f in files if isinstance(data := self._read(f, read(f.path)), bytes)}  # fmt: skip
-        homes = self.facts.homes(texts, users)
-        homes |= self.facts.homes(texts, others, [path for path, home in homes.items() if not home])
-        return self._again(results, homes, homes=tuple(homes.items()))
+        homes = self.facts.homes(texts, users, others)
+        return self._again(results, {path for path, _ in homes}, homes=tuple(homes.items()))
 
     def _staying(self, results: list[FileResult]) -> set[str]:
         """The files that keep what the rules are about, without those of tests and tools."""
@@ -239,7 +239,10 @@ class Run:
         }
 
     def _again(
-        self, results: list[FileResult], paths: Container[str], **known: tuple[tuple[str, str], ...]
+        self,
+        results: list[FileResult],
+        paths: Container[str],
+        **known: tuple[tuple[object, str], ...],
     ) -> list[FileResult]:
         """The results, those of some files with more that is known of the project."""
         project = msgspec.structs.replace(self.context.project, **known)

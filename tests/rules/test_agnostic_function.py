@@ -175,12 +175,30 @@ def test_late_imports_do_not_draw_the_function_down(late: str, top: str) -> None
     assert after.index("import torch\n") < after.index(FUNCTION)
 
 
-def test_the_functions_of_two_kinds_are_each_where_they_are_defined(tmp_path: Path) -> None:
-    files = {"requirements.txt": "torch==1.9.1\n", "utils.py": "import torch\n\n\ndef seed(n):\n    torch.manual_seed(n)\n", "other.py": 'import torch\nimport utils\n\nd = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'}  # fmt: skip
-    text = 'import torch\nimport utils\n\n\ndef f(x, n):\n    y = torch.ones(2).to("cuda" if torch.cuda.is_available() else "cpu")\n    return x.to(f"cuda:{n}"), y\n'
-    after = written_for(tmp_path, files, text)
-    assert "from utils import default_device\n" in after
-    assert "def accelerator_device" in after and "def default_device" not in after
+#: What a file needs: the device or the CPU, or a device without which it fails.
+KINDS = {
+    "default_device": "def f(x):\n    return x.to('cuda' if torch.cuda.is_available() else 'cpu')\n\n\ndef g(x):\n    return x.to('cuda' if torch.cuda.is_available() else 'cpu')\n",
+    "accelerator_device": "def f(x, cards):\n    return x.to(torch.device('cuda' if cards[0] >= 0 else 'cpu'))\n\n\ndef g(x, n):\n    return x.to(f'cuda:{n}')\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("torch_", ["torch==1.9.1\n", "torch\n"])
+@pytest.mark.parametrize("own", ["", "device = torch.device('cpu')\n", "kind = 'cuda' if torch.cuda.is_available() else 'cpu'\n"])  # fmt: skip
+@pytest.mark.parametrize("needs", [("default_device",) * 2, ("accelerator_device",) * 2, ("default_device", "accelerator_device") * 2, ("both",) * 2])  # fmt: skip
+def test_a_home_defines_what_its_users_need_and_nothing_else(tmp_path: Path, needs: tuple[str, ...], own: str, torch_: str) -> None:  # fmt: skip
+    files = {"requirements.txt": torch_, "utils.py": f"import torch\n\n{own}\n\ndef seed(n):\n    torch.manual_seed(n)\n"}  # fmt: skip
+    for at, kind in enumerate(needs):
+        both = re.sub(r"\b([fg])\(", r"\1\1(", KINDS["default_device"]) + KINDS["accelerator_device"]  # fmt: skip
+        files[f"a{at}.py"] = f"import torch\nimport utils\n\n\n{KINDS.get(kind, both)}"
+    written_for(tmp_path, files, "")
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = {path: (tmp_path / path).read_text() for path in files}
+    for name in KINDS:
+        defined = [path for path, text in after.items() if f"def {name}(" in text]
+        used = [path for path, text in after.items() if f"{name}()" in text.replace(f"def {name}()", "")]  # fmt: skip
+        assert len(defined) <= 1 and (used or not defined), name
+        assert all(f" {name}\n" in after[path] or f" {name}," in after[path] for path in used if path not in defined), name  # fmt: skip
+    assert all(text.count("from utils import") <= 1 for text in after.values())
 
 
 #: Files that need a device, by whether the function of a helper module can give it: ``utils.py`` has it for those that need a function.

@@ -144,14 +144,14 @@ class Project(msgspec.Struct, frozen=True):
     #: The files that import another framework and not the one that the rules are about, neither themselves nor through others.
     foreign: frozenset[str] = frozenset()
 
-    #: The module from which each file imports what rules define for several files; "" for one that defines it.
-    homes: tuple[tuple[str, str], ...] = ()
+    #: What rules define for several files: each file with the name, and the module that it imports it from; "" for one that defines it.
+    homes: tuple[tuple[tuple[str, str], str], ...] = ()
     #: Of files that only follow another one, which stays, that one.
     leads: tuple[tuple[str, str], ...] = ()
 
-    def home(self, path: str) -> str | None:
+    def home(self, path: str, name: str) -> str | None:
         """The module that gives a file what rules define for several; "" for one that defines it, None for one that helps itself."""
-        return dict(self.homes).get(path)
+        return dict(self.homes).get((path, name))
 
     def names(self, fact: str) -> frozenset[str]:
         """The names that were collected for a fact."""

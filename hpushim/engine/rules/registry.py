@@ -115,10 +115,10 @@ def choosing() -> Callable[[Module, list[ast.AST], int], bool]:
     return module.unchosen  # type: ignore[no-any-return]
 
 
-def sharing() -> Callable[[bytes], bool]:
-    """What says whether a file has in itself what another one may define for it."""
+def sharing() -> Callable[[bytes], set[str]]:
+    """What names what a file has in itself that another one may define for it."""
     module = importlib.import_module(f"{PACKAGE}.edits.neutral")
-    return module.chooses  # type: ignore[no-any-return]
+    return module.shared  # type: ignore[no-any-return]
 
 
 def porting() -> ModuleType:
