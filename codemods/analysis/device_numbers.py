@@ -9,7 +9,8 @@ from hpushim.engine.python.module import Module
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from .device_texts import OTHER_NAMED, device_name, is_hpu, other_device, read, unwrapped
+from ..edits.at_hand import unwrapped
+from .device_texts import OTHER_NAMED, device_name, is_hpu, other_device, read
 from .names import word
 
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
@@ -41,7 +42,8 @@ def is_device_number(module: Module, node: ast.expr | None) -> bool:
         values = module.view(Values).origins(node) if isinstance(node, ast.Name) else []
         others = [value for value in values if not _counts_cards(module, value)]
         return len(others) < len(values) and all(
-            _names_device(unwrapped(module, other)) for other in others
+            isinstance(other, ast.expr) and _names_device(unwrapped(module, other))
+            for other in others
         )
     return inner is not node or not _holds_device(module, inner)
 

@@ -152,12 +152,6 @@ def _text(node: ast.AST) -> str:
     return texts.constant(node)
 
 
-def unwrapped(module: Module, node: ast.AST) -> ast.AST:
-    """``"cuda"`` of ``torch.device("cuda")``, else the expression itself."""
-    alone = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
-    return node.args[0] if alone and isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device" else node  # fmt: skip
-
-
 # -- what is reported by other texts and by names -----------------------------------------------
 
 

@@ -14,6 +14,7 @@ from hpushim.pycode.values import At, Cell, How, Values
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
+from ..edits.at_hand import unwrapped
 from ..edits.spelling import ACCELERATOR
 from .device_texts import device_name
 from .names import is_none, word
@@ -95,9 +96,7 @@ def is_host(module: Module, node: ast.AST | None) -> bool:
     if isinstance(node, ast.Lambda):
         given = [arg.arg for arg in node.args.args]
         return len(given) == 2 and isinstance(node.body, ast.Name) and node.body.id == given[0]
-    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-        return module.qualified(node.func) == "torch.device" and is_host(module, node.args[0])
-    return isinstance(node, ast.Constant) and node.value == "cpu"
+    return isinstance(node, ast.expr) and module.constant(unwrapped(module, node)) == "cpu"
 
 
 def _is_copied(_: Module, call: object, node: object) -> bool:

@@ -14,7 +14,8 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
-from .device_texts import other_device, unwrapped
+from ..edits.at_hand import unwrapped
+from .device_texts import other_device
 from .names import word
 
 _COMPOSES = (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Call, ast.Attribute, ast.Tuple, ast.List)  # fmt: skip

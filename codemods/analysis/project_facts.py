@@ -738,14 +738,12 @@ DOCUMENTED = ProjectFact(
     ("markdown", "dockerfile", "shell"),
     installs=True,
 )
-_LATER = (b"or higher", b"or later", b"or newer", b"or above", b"or greater")
-_OLDEST = lazily(rb"(?i)torch[^\n]{0,20}\d\.\d[\d.]*[ \t]+or[ \t]+[a-z]+")
+_OLDEST = lazily(rb"orch[^\n]{0,20}\d\.[\d.]*[ \t]+or[ \t]+[a-z]+")
 
 
 def _coded(data: bytes) -> Iterable[bytes]:
-    if any(word in data for word in _LATER):
-        for found in _OLDEST.finditer(data):
-            yield from (each.encode() for each in floor.coded("py" + found[0].decode("utf-8", "replace")))  # fmt: skip
+    for said in _OLDEST.findall(data):
+        yield from (each.encode() for each in floor.coded(f"t{said.decode('utf-8', 'replace')}"))
 
 
 #: The oldest torch that messages of programs give.

@@ -16,6 +16,7 @@ from ..analysis.other_devices import is_check
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule
 from ..edits import neutral
+from ..edits.at_hand import unwrapped
 from ..edits.floor import held
 from ..edits.imports import through
 from ..edits.merged import assigned, merged
@@ -140,14 +141,13 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
     last = choice.orelse
     while isinstance(last, ast.IfExp) and is_check(module, last.test):
         last = last.orelse
-    chosen = _device(module, choice.body), _device(module, last)
+    chosen = [neutral.named(module, each)[0].removesuffix(":0") for each in (choice.body, last)]
     now = neutral.current(module, choice)
     numbered = neutral.keeps_number(module, choice.body)
-    if chosen != ("cuda", "cpu") or now == neutral.NONE or numbered:
+    if chosen != ["cuda", "cpu"] or now == neutral.NONE or numbered:
         return (Replace(choice.orelse, module.source(last)),) if last is not choice.orelse else ()
     made = module.parent(choice)
-    whole = isinstance(made, ast.Call) and _is_device(module, made) and len(made.args) == 1
-    outer = made if whole and isinstance(made, ast.Call) and not made.keywords else choice
+    outer = made if isinstance(made, ast.Call) and unwrapped(module, made) is choice else choice
     text = outer is choice and isinstance(choice.body, ast.Constant)
     marks = re.findall(r"[\"'](?=cpu[\"'])", module.source(outer)) or [mark_of(module)]
     parts = [part for part in getattr(choice.test, "values", ()) if part is not call]
@@ -163,17 +163,6 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
         test = module.source(choice.test).replace(module.source(call), asked)
     new = neutral.choice(module, outer, now, marks[0], text=text, test=test)
     return (Replace(outer, new),)
-
-
-def _device(module: Module, node: ast.expr) -> str:
-    """The type that a text, or a ``torch.device`` made of one, names."""
-    if isinstance(node, ast.Call) and _is_device(module, node) and len(node.args) == 1:
-        node = node.args[0]
-    return str(module.constant(node)).removesuffix(":0")
-
-
-def _is_device(module: Module, call: ast.Call) -> bool:
-    return module.qualified(call.func) == "torch.device" and not call.keywords
 
 
 def _is_toolkit(module: Module, node: ast.AST) -> bool:

@@ -170,11 +170,15 @@ def _may_be_none(given: Binding) -> bool:
     return isinstance(given.value, ast.Constant) and given.value.value is None
 
 
+def unwrapped(module: Module, node: ast.expr) -> ast.expr:
+    """``"cuda"`` of ``torch.device("cuda")``, else the expression itself."""
+    alone = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+    return node.args[0] if alone and isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device" else node  # fmt: skip
+
+
 def _is_host(module: Module, value: ast.AST | None) -> bool:
     """``"cpu"``, ``torch.device("cpu")``, alone."""
-    if isinstance(value, ast.Call) and module.qualified(value.func) == "torch.device":
-        value = value.args[0] if value.args else None
-    return isinstance(value, ast.expr) and module.constant(value) == "cpu"
+    return isinstance(value, ast.expr) and module.constant(unwrapped(module, value)) == "cpu"
 
 
 def _is_tensor(module: Module, owner: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 
 from . import neutral
-from .at_hand import held_device
+from .at_hand import held_device, unwrapped
 
 
 def type_read(module: Module, made: ast.AST | None) -> tuple[ast.Compare, ast.Attribute] | None:
@@ -117,19 +117,13 @@ def of_tensor(module: Module, choice: ast.AST | None) -> tuple[ast.expr, str] | 
     if not isinstance(choice, ast.IfExp) or getattr(choice.test, "attr", "") != "is_cuda":
         return None
     tensor = module.source(choice.test.value)  # type: ignore[attr-defined]
-    sides = [choice.body, choice.orelse]
-    made = [side.args[0] for side in sides if _is_device(module, side)]  # type: ignore[attr-defined]
-    if [module.constant(side) for side in made or sides] != ["cuda", "cpu"]:
+    (cuda, kind), (cpu, other) = (neutral.named(module, side) for side in (choice.body, choice.orelse))  # fmt: skip
+    if (cuda, cpu) != ("cuda", "cpu") or kind != other:
         return None
     above = module.parent(choice)
-    if not made and isinstance(above, ast.Call) and _is_device(module, above):
+    if isinstance(above, ast.Call) and unwrapped(module, above) is choice:
         return above, f"{tensor}.device"
-    return choice, f"{tensor}.device" if made else f"{tensor}.device.type"
-
-
-def _is_device(module: Module, node: ast.expr) -> bool:
-    call = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device"
-    return call and len(node.args) == 1 and not node.keywords  # type: ignore[attr-defined]
+    return choice, f"{tensor}.device" if kind == "device" else f"{tensor}.device.type"
 
 
 def _inner(subject: ast.expr) -> ast.expr:

@@ -35,6 +35,7 @@ from .at_hand import (
     compared_around,
     function_around,
     required,
+    unwrapped,
 )
 from .floor import held
 from .without_cuda import CUDA_OR_NOT, needs_accelerator
@@ -208,9 +209,8 @@ def chosen_by_function(module: Module, node: ast.AST) -> str:
 
 def named(module: Module, node: ast.expr) -> tuple[str, str]:
     """The device that a text, or a ``torch.device`` made of one, names, and which of both it is."""
-    made = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device" and len(node.args) == 1 and not node.keywords  # fmt: skip
-    inner = node.args[0] if made and isinstance(node, ast.Call) else node
-    return str(module.constant(inner)), "device" if made else "text"
+    inner = unwrapped(module, node)
+    return str(module.constant(inner)), "text" if inner is node else "device"
 
 
 def _is_given_by_another(module: Module) -> bool:
