@@ -86,8 +86,10 @@ def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bo
     useless = verdict.status == "unsupported"
     if verdict.note in {limit.text for limit in known.limits if limit.package}:
         useless = False  # another version is needed, as the note says
-    removed = "; take it out of the requirements for Gaudi" if useless else ""
-    return f"{inside(verdict.note)}{removed}", known.name, useless
+    removed = (
+        f"{inside(verdict.note).partition('. ')[0]}; take it out of the requirements for Gaudi"
+    )
+    return removed if useless else inside(verdict.note), known.name, useless
 
 
 def _unmade(text: Text, package: str) -> bool:

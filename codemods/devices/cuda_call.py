@@ -130,7 +130,7 @@ class CudaCall(Rule):
         claims = [*call.args[:1], *(k for k in call.keywords if k.arg == "device")]
         if is_own_move(module, call):
             return self.finding(
-                token, f"`{shown}` is a method of this project, and is not changed",
+                token, f"`{shown}` calls a method of this project, so the call stays; findings in the method say what to change",
                 code="HPU011", safety="manual", node=call,
             )  # fmt: skip
         if not _is_plain(call):

@@ -14,7 +14,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.names import called, word
 from ..analysis.placement import DEVICES
 from ..analysis.training_facts import STEP_CALLS
-from ..analysis.verdict import ask, sentence
+from ..analysis.verdict import ask, inside, sentence
 from ..edits.arguments import argument
 from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
@@ -104,9 +104,7 @@ class DataShape(Rule):
             and not lies_on_host(module, node.func.value)
         ):
             row = _METHODS[node.func.attr]
-            yield self._told(
-                module, node, f"`{_shown(module, node)}` has a result of changing size", row
-            )
+            yield self.finding(node, f"`{_shown(module, node)}`: {inside(ask(module, row).note)}", row=row)  # fmt: skip
 
     def on_module(self, module: Module) -> Yield:
         for node, size in _sized(module):

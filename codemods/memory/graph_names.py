@@ -25,8 +25,7 @@ class GraphName(NameRule):
             return self.finding(
                 use.node, f"`{shown}` belongs to the CUDA runtime, which Gaudi does not have", code=code
             )  # fmt: skip
-        instead = f"; the nearest counterpart is `{verdict.target}`" if verdict.target else ""
         return self.finding(
-            use.node, f"`{shown}` has no rewrite. {sentence(verdict.note)}{instead}",
+            use.node, f"`{shown}` is not rewritten. {sentence(verdict.note)}",
             row=part, code=code, safety="manual",
         )  # fmt: skip

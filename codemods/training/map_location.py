@@ -170,7 +170,8 @@ class MapLocation(Rule):
         change = Replace(default, text) if default else add(call, f"map_location={text}")
         copied = _OWN_STATE not in (module.project.mentions or ()) and only_copied(module, call)
         safety: Safety = "safe" if copied and default is None else "unsafe"
-        does = f"`map_location` is None by default here: make `{text}` the default" if default else "pass `map_location`"  # fmt: skip
+        later = ", if the code then moves what it loads" if safety == "unsafe" else ""
+        does = f"`map_location` is None by default here: make `{text}` the default" if default else f"pass `map_location={text}`{later}"  # fmt: skip
         return self.finding(
             call,
             f"`{module.source(call.func)}` fails on Gaudi if the checkpoint was saved on CUDA; {does}",

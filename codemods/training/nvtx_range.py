@@ -30,6 +30,7 @@ class NvtxRange(NameRule):
         if agnostic(module):
             fix = for_cuda_only(module, use.node)
         elif statement is not None:
+            message += "; remove it"
             fix = Rewrite("remove it", "safe", (Remove(statement),), harmless=True)
         elif use.below == _RANGE:
             fix = Rewrite(

@@ -184,8 +184,8 @@ def _later(works: Sequence[Work]) -> str:
 
 
 def _first(work: Work) -> str:
-    """What happens there: the first sentence of its message."""
-    return re.split(r"(?<=[.;]) ", work.message, maxsplit=1)[0].rstrip(".;")
+    """What it is about, or what happens there: how its message begins."""
+    return re.split(r"(?<=[.;:]) ", work.message, maxsplit=1)[0].rstrip(".;:")
 
 
 def _takes(works: Sequence[Work]) -> str:

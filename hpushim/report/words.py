@@ -80,6 +80,8 @@ _MARKS = {
 _TERMS = {
     r"(?:lazy|eager) mode": "eager mode (PT_HPU_LAZY_MODE=0): Gaudi runs each operation as it comes; lazy mode (PT_HPU_LAZY_MODE=1): it collects operations and runs them at the next `mark_step()`",
     r"\bgraph\b": "graph: operations that Gaudi compiles and runs as one (in eager mode, a single operation); for each new shape of a tensor it compiles another graph, which takes time",
+    r"lightning-habana": "lightning-habana: Intel's plugin for Lightning, up to Lightning 2.5.5",
+    r"\(TPC\)": "TPC: Gaudi's programmable processor cores, for which kernels are written in a language of their own",
     r"\bhccl\b": "hccl: Gaudi's backend of torch.distributed, in the place of NCCL",
 }
 

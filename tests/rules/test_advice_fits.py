@@ -73,7 +73,7 @@ def test_a_type_as_text_is_advised_on_by_its_use(value: str, form: str, told: st
     assert told.format(value) in message
 
 
-@pytest.mark.parametrize(("parameter", "given", "told"), [("path", "", "; pass `map_location`"), ("path, where=None", ", map_location=where", 'None by default here: make `"cpu"` the default')])  # fmt: skip
+@pytest.mark.parametrize(("parameter", "given", "told"), [("path", "", '; pass `map_location="cpu"`'), ("path, where=None", ", map_location=where", 'None by default here: make `"cpu"` the default')])  # fmt: skip
 @pytest.mark.parametrize(
     "form", ["return torch.load(path{})", "net.load_state_dict(torch.load(path{}))"]
 )
