@@ -469,8 +469,8 @@ class Finder:
         value = index.value if isinstance(index, ast.keyword) else index
         if index is None or value is None or self.module.constant(value) == 0:
             return None
-        if is_current(self.module, value):
-            return None  # Gaudi has the function, and its answer is right there
+        if is_current(self.module, value) or isinstance(value, ast.UnaryOp):
+            return None  # Gaudi has the function, and its answer is right there; a negative index is an error everywhere
         others = [a for a in (*call.args, *call.keywords) if a is not index]
         before = [a for a in others if self.module.span(a).end <= self.module.span(index).start]
         return index if before else None

@@ -133,9 +133,12 @@ class CudaCall(Rule):
                 token, f"`{shown}` calls a method of this project, so the call stays; findings in the method say what to change",
                 code="HPU011", safety="manual", node=call,
             )  # fmt: skip
-        if not _is_plain(call):
+        other = module.constant(argument(call, "device", 0))
+        refused = isinstance(other, str) and not other.startswith(("cuda", "hpu"))
+        if refused or not _is_plain(call):
+            why = f"`{shown}` raises an error on CUDA, which takes no other device; use `.to(…)`"
             return self.finding(
-                token, f'the arguments of `{shown}` are not known here; use `.to("hpu", …)`',
+                token, why if refused else f'the arguments of `{shown}` are not known here; use `.to("hpu", …)`',
                 row=answer.row, node=call, claims=claims,
             )  # fmt: skip
         sure = self._sure(module, receiver, call)

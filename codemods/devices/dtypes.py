@@ -106,8 +106,7 @@ class DeviceDtype(Rule):
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         if node.attr not in _POINTERS:
             if isinstance(node.ctx, ast.Load) and not module.index.stored(node.attr):
-                note = sentence(ask(module, _STREAM).note)
-                yield self.finding(node, f"`.{node.attr}` fails on Gaudi. {note}", row=_STREAM, code="HPU119")  # fmt: skip
+                yield self.finding(node, f"`.{node.attr}` fails on Gaudi. {sentence(ask(module, _STREAM).note)}", row=_STREAM, code="HPU119")  # fmt: skip
             return
         yield self.finding(
             node,

@@ -80,9 +80,8 @@ class ProfilerDevice(Rule):
             yield from self._composed(module, node)
         if node.value not in _COLUMNS or not isinstance(parent, ast.keyword):
             return
-        if (
-            parent.arg == "sort_by"
-        ):  # export_stacks(metric=) takes CUDA's name alone, for any device
+        # export_stacks(metric=) takes CUDA's name alone, for any device.
+        if parent.arg == "sort_by":
             new = str(node.value).replace("cuda", "device")
             yield self.finding(
                 node,

@@ -226,7 +226,9 @@ class _Finder:
             if evidence.is_composed(right) or evidence.has_readings(right) or (named and spelling.is_word(right)):  # fmt: skip
                 return ([right], named), Form.SEARCH
             return ([], []), Form.SEARCH
-        if texts.names_cuda(left) and spelling.is_shown(right):
+        if texts.names_cuda(left) and any(
+            map(spelling.is_shown, (right, *evidence.origins(right)))
+        ):
             return ([right], [left]), Form.SEARCH
         if self._is_other_spelling(right, left):
             return ([right], [left]), Form.SEARCH

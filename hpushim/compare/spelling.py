@@ -22,7 +22,7 @@ def is_word(node: ast.expr) -> bool:
     return isinstance(node, ast.Name | ast.Attribute) or is_shown(node)
 
 
-def is_shown(node: ast.expr) -> bool:
+def is_shown(node: ast.AST) -> bool:
     """Whether a value is what ``str`` or ``repr`` shows of something: of a tensor whose text names its device, for example."""
     return (
         isinstance(node, ast.Call)

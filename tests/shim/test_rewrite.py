@@ -99,6 +99,20 @@ def test_a_type_of_an_unknown_object_beside_a_devices(form: str, read: str, othe
         assert answer(code, Device(kind, 0), kind, as_rewritten=True) == right
 
 
+@pytest.mark.parametrize("kind", ["Float", "Long", "BFloat16"])
+@pytest.mark.parametrize("shown", ["str(error)", "repr(error)", "message", "again"])
+@pytest.mark.parametrize(
+    "form", ["{0} in {1}", "not {0} not in {1}", "[{0} in one for one in [{1}]] == [True]"]
+)
+def test_the_type_of_a_tensor_in_an_error(kind: str, shown: str, form: str) -> None:
+    told = form.format(repr(f"[torch.cuda.{kind}Tensor [2]]"), shown)
+    code = f"def f(error):\n    message = str(error)\n    again = message\n    return {told}\n"
+    scope: dict[str, Any] = {}
+    exec(compile(rewrite.apply(ast.parse(code))[0], "<form>", "exec"), scope)
+    for text, holds in ((f"changed: [HPU{kind}Type [2]]", True), (f"changed: [torch.cuda.{kind}Tensor [2]]", True), ("HPUShortType [2]", False)):  # fmt: skip
+        assert scope["f"](RuntimeError(text)) is holds
+
+
 def rewritten(source: str) -> str:
     tree, _ = rewrite.apply(ast.parse(source))
     return ast.unparse(tree)

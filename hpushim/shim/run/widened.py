@@ -17,6 +17,7 @@ from typing import Any
 _AS_CUDA = {"hpu": "cuda", "hpu:0": "cuda:0"}
 _HELD = (list, tuple, set, frozenset)
 _HPU = re.compile(r"(?<![A-Za-z0-9])hpu(?![A-Za-z0-9])")
+_TYPE = re.compile(r"\bHPU(\w+)Type\b")
 
 
 def as_cuda(value: Any) -> Any:
@@ -24,6 +25,8 @@ def as_cuda(value: Any) -> Any:
     if isinstance(value, str):
         if value in _AS_CUDA:
             return _AS_CUDA[value]
+        if "HPU" in value:  # torch's errors name the types of tensors
+            value = _TYPE.sub(r"torch.cuda.\1Tensor", value)
         return _HPU.sub("cuda", value) if "hpu" in value else value
     if isinstance(value, tuple) and hasattr(value, "_make"):
         return value._make(map(as_cuda, value))
