@@ -11,12 +11,14 @@ from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.pycode.walk import walk
 
+from ..analysis.kinds import base_words, enclosing_class
 from ..analysis.names import called, word
-from ..analysis.placement import DEVICES
+from ..analysis.placement import DEVICES, reaches_a_device
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, inside, sentence
 from ..edits.arguments import argument
 from ..edits.spelling import agnostic
+from ..values.changing import Changing, changes_each_step
 from ..values.masks import Masked, masked
 from ..values.tensors import (
     becomes_tensor,
@@ -47,6 +49,9 @@ _METHODS = {
 _NUMBERS = (int, float)
 #: A slice with a bound that is no number; functions whose arguments are sizes.
 _BOUND = re.compile(rb"\[[^\n\"'{}]*(?::[ \t]*-?[A-Za-z_(]|[\w)\]][ \t]*:[ \t]*[\],])")
+#: A project without one reads batches from an object of its own, by what these methods return.
+_LOADER = "DataLoader"
+_GIVES = ("__getitem__", "__iter__", "__next__", "next", "next_batch", "get_batch")
 _MAKES = ("arange", "zeros", "ones", "full", "empty")
 
 
@@ -60,10 +65,10 @@ class DataShape(Rule):
     HPU515 = Code("size-from-data", fix=("safe", "manual"), effect="speed")
     wants = Wants(
         calls=(*_METHODS, "arange", "topk"),
-        texts=("mask]", "]]", ":int("),
+        texts=("mask]", "]]", ":int(", *(f"def {name}(" for name in _GIVES)),
         shapes=(r"]] \w\[[^\n\[\]:]*:[^\n\[\]]*\[[^\n\[\]]*\]\]",),
         required=("cuda", "hpu", "device", "import torch", "from torch"),
-        project=DEVICES,
+        project=(*DEVICES, _LOADER),
     )
     also = Wants(
         names=("torch.where", *_JOINS),
@@ -108,13 +113,8 @@ class DataShape(Rule):
 
     def on_module(self, module: Module) -> Yield:
         for node, size in _sized(module):
-            shown = module.source(size)
-            yield self._told(
-                module,
-                node,
-                f"`{shown}`, a size in `{_shown(module, node)}`, depends on the data",
-                _COUNT,
-            )
+            why = "is random" if changes_each_step(module, size, Changing.RANDOM) else "depends on the data"  # fmt: skip
+            yield self._told(module, node, f"`{module.source(size)}`, a size in `{_shown(module, node)}`, {why}", _COUNT)  # fmt: skip
         told: set[tuple[ast.stmt, str]] = set()
         writes_first = sorted(module.view(masked), key=lambda f: isinstance(f.node.ctx, ast.Load))
         for found in writes_first:
@@ -190,7 +190,7 @@ def _is_of_samples(module: Module, call: ast.Call) -> bool:
 
 def _sized(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What a step cuts or makes in a size that a tensor's value says: ``x[:, : lengths[i]]``, ``torch.arange(n.item())``; one in a statement."""
-    told: set[ast.stmt] = set()
+    told: set[ast.AST | None] = set()
     parts: list[ast.expr] = []
     if module.holds("torch"):
         for unit in module.index.holding(_BOUND):
@@ -199,12 +199,35 @@ def _sized(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
             parts += [call for call in module.index.calls(name) if module.qualified(call.func) == f"torch.{name}"]  # fmt: skip
     for part in parts:
         sizes = [size for size in _sizes(module, part) if not _is_plain(module, size)]
-        if not sizes or module.statement(part) in told or not runs_in_step(module, part):
+        given = _is_given(module, part) if sizes else False
+        place = module.function(part) if given else module.statement(part)
+        if not sizes or place in told or not (given or runs_in_step(module, part)):
             continue
-        size = next((size for size in sizes if is_read_off(module, size)), None)
-        if size is not None and (not isinstance(part, ast.Subscript) or is_tensor(module, part.value)):  # fmt: skip
-            told.add(module.statement(part))
+        size = next((size for size in sizes if (_is_looked_up if given else _changes)(module, size)), None)  # fmt: skip
+        if size is not None and (given or not isinstance(part, ast.Subscript) or is_tensor(module, part.value)):  # fmt: skip
+            told.add(place)
             yield part, size
+
+
+def _changes(module: Module, size: ast.expr) -> bool:
+    """Does a tensor's value say a size, or chance: ``box = random_box(x.shape)``?"""
+    return is_read_off(module, size) or changes_each_step(module, size, Changing.RANDOM)
+
+
+def _is_given(module: Module, part: ast.expr) -> bool:
+    """Is it in a method that gives the steps of the project their batches, where no loader of torch makes them?"""
+    if _LOADER in (module.project.mentions or (_LOADER,)):
+        return False
+    function = module.function(part)
+    owner = enclosing_class(module, part) if getattr(function, "name", "") in _GIVES else None
+    return owner is not None and base_words(module, owner.name) <= {"object"} and reaches_a_device(module)  # fmt: skip
+
+
+def _is_looked_up(module: Module, size: ast.expr) -> bool:
+    """Is a number worked out of what a table holds for the batch: ``length - 1`` with ``length = lengths[n]``?"""
+    named = [each for part in walk(size) if isinstance(part, ast.Name) for each in module.values(part)]  # fmt: skip
+    parts = (part for each in (size, *named) for part in walk(each))
+    return any(isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Name) for part in parts)  # fmt: skip
 
 
 def _is_plain(module: Module, size: ast.expr) -> bool:
@@ -225,14 +248,31 @@ def _sizes(module: Module, part: ast.expr) -> Iterator[ast.expr]:
         index = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
         for each in index:
             if isinstance(each, ast.Slice) and each.step is None:
-                upper, lower = each.upper, each.lower
-                if lower is not None and isinstance(upper, ast.BinOp) and module.source(upper.left) == module.source(lower):  # fmt: skip
-                    upper, lower = upper.right, None
-                yield from (end for end in (upper, lower) if end is not None)
+                yield from _lengths(module, each)
     elif isinstance(part, ast.Call):
         given = part.args[:1] if word(part.func) == "full" else part.args
         for each in given:
             yield from each.elts if isinstance(each, (ast.Tuple, ast.List)) else [each]
+
+
+def _lengths(module: Module, cut: ast.Slice) -> Iterator[ast.expr]:
+    """What says how long a slice is: both ends; where they are counted from one place, what the upper one has besides, ``n`` for ``x[2 * i : 2 * (i + n)]``."""
+    upper, lower = cut.upper, cut.lower
+    if upper is None or lower is None:
+        yield from (end for end in (upper, lower) if end is not None)
+    elif isinstance(upper, ast.BinOp) and module.source(upper.left) == module.source(lower):
+        yield upper.right
+    else:
+        summed = [each for each in module.values(upper) if isinstance(each, ast.BinOp)]
+        parts = [part for each in summed for part in _operands(each)] or _operands(upper)
+        from_here = {part.id for part in walk(lower) if isinstance(part, ast.Name)}
+        others = [part for part in parts if word(part) not in from_here]
+        ends: list[ast.expr] = [upper, lower]
+        yield from others if len(others) < len(parts) else ends
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    return [*_operands(node.left), *_operands(node.right)] if isinstance(node, ast.BinOp) else [node]  # fmt: skip
 
 
 def _shown(module: Module, node: ast.AST) -> str:

@@ -18,6 +18,7 @@ from ..analysis.trainers import is_settings
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import add, argument
+from ..values.changing import Changing, changes_each_step
 from ..values.tensors import is_tensor
 from ..values.training import collates, serves_step
 
@@ -50,9 +51,6 @@ _FEW = 64
 _GREATEST = ("builtins.max", "numpy.max", "numpy.amax", "torch.max", "torch.amax")
 #: The samplers of torch that shuffle, unless `shuffle=False` is passed.
 _SHUFFLES = ("DistributedSampler", "RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler")
-_RANDOM = re.compile(
-    r"(random|numpy\.random|torch)\.(randint|randrange|choice|uniform|random|rand)"
-)
 _TRAIN = re.compile(r"train|trn|(^|_)tr(_|$)", re.I)
 _MULTISCALE = re.compile(rb"random_?(re)?siz|multi_?scale_?(range|train)")
 _TEST = re.compile(r"test|val|eval|infer|predict", re.I)
@@ -409,23 +407,9 @@ def _is_shuffled(module: Module, sampler: ast.expr | None) -> bool:
 
 def _changes(module: Module, size: ast.expr) -> bool:
     """Is a size random, or handed to a function of a file that mentions sizes chosen at random?"""
-    if _is_random(module, size):
+    if changes_each_step(module, size, Changing.RANDOM):
         return True
     given = isinstance(size, ast.Name) and any(
         isinstance(binding.node, ast.arg) for binding in module.bindings(size)
     )
     return given and module.matches(_MULTISCALE)
-
-
-def _is_random(module: Module, node: ast.expr, depth: int = 5) -> bool:
-    """Does a number come from a random one?"""
-    if depth == 0:
-        return False
-    for part in walk(node):
-        if isinstance(part, ast.Call) and _RANDOM.fullmatch(module.qualified(part.func) or ""):
-            return True
-        if isinstance(part, ast.Name):
-            values = [value for value in module.values(part) if value is not part]
-            if any(_is_random(module, value, depth - 1) for value in values):
-                return True
-    return False

@@ -28,6 +28,7 @@ from ..values.training import (
     in_forward,
     over_parameters,
     runs_in_step,
+    runs_once,
     step_regions,
 )
 
@@ -86,17 +87,13 @@ class StepRead(Rule):
     def on_module(self, module: Module) -> Yield:
         if not (any(map(module.holds, _SHOWS_IT)) or reaches_a_device(module)):
             return
-        for name in _losses(module):
-            read = _read_of(module, name)
-            if read is not None and in_every_step(module, name):
-                self._reads.setdefault(module.statement(name), read)
         for shows, value in _displayed(module):
             if is_tensor(module, value):
                 self._reads.setdefault(module.statement(shows), (shows, _READ))
         for value in _formatted(module):
             if in_every_step(module, value) and is_tensor(module, value):
                 self._reads.setdefault(module.statement(value), (value, _READ))
-        for test in (*_questions(module), *_coefficients(module)):
+        for test in _questions(module):
             self._reads.setdefault(module.statement(test), (test, _BRANCH))
         for node, row in sorted(self._reads.values(), key=lambda read: module.span(read[0])):
             answer = ask(module, row)
@@ -209,21 +206,23 @@ def _requests(module: Module, test: ast.expr, *, strict: bool = False) -> bool:
         if isinstance(part, ast.Call) and word(part.func) in _ASKS and _asks_tensor(module, part):
             return True
         # ``if count > 0:``, where that is a tensor.
-        if isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS) and _holds_tensor(module, (part.left, *part.comparators)):  # fmt: skip
-            return True
+        if isinstance(part, ast.Compare):
+            of_loss = isinstance(part.ops[0], (ast.Eq, ast.NotEq)) and word(part.left) in module.view(_losses)  # fmt: skip
+            if (of_loss or isinstance(part.ops[0], _ORDERS)) and _holds_tensor(module, (part.left, *part.comparators)):  # fmt: skip
+                return True
     return False
 
 
 def _holds_tensor(module: Module, parts: Iterable[ast.expr]) -> bool:
-    """Is one of those that are compared in every step surely a tensor of the device?"""
+    """Is one of those that are compared in every step surely a tensor of the device, a loss, or worked out of gradients?"""
     return any(
         isinstance(each, (ast.Name, ast.Attribute))
         and runs_in_step(module, each)
-        and proven(module, each)
+        and (proven(module, each) or word(each) in module.view(_losses) or (over_parameters(module, each) and is_tensor(module, each)))
         and not stays_on_host(module, each)
         and not lies_on_host(module, each)
         for each in parts
-    )
+    )  # fmt: skip
 
 
 def _unread(module: Module, name: ast.Name) -> list[ast.expr]:
@@ -269,15 +268,11 @@ def _asks_tensor(module: Module, node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and is_tensor(module, node.func.value)
 
 
-def _losses(module: Module) -> Iterator[ast.Name]:
-    """Every use of the names whose gradients are taken."""
-    words: set[str] = set()
-    for call in module.index.calls("backward"):
-        base = call.func.value if isinstance(call.func, ast.Attribute) else None
-        given = [base, *call.args[:1]]
-        words.update(each.id for each in given if isinstance(each, ast.Name))
-    for each in sorted(words):
-        yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
+def _losses(module: Module) -> frozenset[str]:
+    """The names whose gradients are taken."""
+    calls = (call for call in module.index.calls("backward") if isinstance(call.func, ast.Attribute))  # fmt: skip
+    given = (each for call in calls for each in (call.func.value, *call.args[:1]))  # type: ignore[attr-defined]
+    return frozenset(each.id for each in given if isinstance(each, ast.Name))
 
 
 def _displayed(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -285,7 +280,7 @@ def _displayed(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
     if not module.view(step_regions):
         return
     for call in [call for name in _SHOWS for call in module.index.calls(name)]:
-        if not in_every_step(module, call) or (word(call.func) == "log" and _is_no_log(module, call.func)):  # fmt: skip
+        if not in_every_step(module, call) or runs_once(module, call) or (word(call.func) == "log" and _is_no_log(module, call.func)):  # fmt: skip
             continue
         given: list[tuple[ast.expr, ast.expr]] = [(call, each) for each in (*call.args, *(k.value for k in call.keywords))]  # fmt: skip
         for shows, value in given:  # grows
@@ -330,48 +325,3 @@ def _filled_in(module: Module, text: ast.Constant) -> Iterable[ast.expr]:
         if not isinstance(above, (ast.BinOp, ast.JoinedStr)):
             return ()
     return ()
-
-
-def _coefficients(module: Module) -> Iterator[ast.expr]:
-    """Comparisons of values worked out of gradients, in a loop over parameters: ``if clip_coef < 1:``."""
-    for statement in module.index.statements(ast.If) if module.holds(".grad") else ():
-        test = statement.test
-        if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
-            continue
-        plain = isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
-        if plain and over_parameters(module, test) and _is_of_norm(module, test.left):
-            yield test
-
-
-def _is_of_norm(module: Module, node: ast.expr, depth: int = 4) -> bool:
-    """Is a value a norm, or worked out of one that stays on the device?"""
-    if depth == 0:
-        return False
-    for value in module.values(node):
-        if isinstance(value, ast.Call) and word(value.func) == "norm":
-            return True
-        if isinstance(value, ast.BinOp) and any(
-            _is_of_norm(module, side, depth - 1) for side in (value.left, value.right)
-        ):
-            return True
-    return False
-
-
-def _condition(module: Module, node: ast.expr) -> ast.expr | None:
-    """The condition that a comparison is a part of."""
-    statement = module.statement(node)
-    if isinstance(statement, _TESTS) and any(
-        part is node for part in _asked(module, statement.test)
-    ):
-        return statement.test
-    return None
-
-
-def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
-    """What reads the value of a loss: a condition, a text."""
-    parent = module.parent(name)
-    if isinstance(parent, ast.Compare):
-        test = _condition(module, parent)
-        plain = not isinstance(parent.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
-        return (test, _BRANCH) if test is not None and plain else None
-    return (name, _READ) if isinstance(parent, ast.FormattedValue) else None

@@ -24,14 +24,15 @@ SCHEDULES = ("lr_scheduler", "get_scheduler", "['lr'] =", '["lr"] =', "['lr']=",
 #: How a counter of steps is called where a function is given it by another file.
 _COUNTERS = re.compile(r"(global|cur(rent)?|train)?_?(step|iter|iteration|update)s?(_?(num|idx|count))?|n_?iter|num_(updates|steps|iters)|itr?", re.I)  # fmt: skip
 _RATES = ("get_last_lr", "get_lr")
+_RANDOM = re.compile(r"(random|numpy\.random|torch)\.(randint|randrange|integers|choices?|sample|uniform|random|rand|normal|gauss|beta)")  # fmt: skip
 _COUNTS = re.compile(r"t?range|enumerate|count")
 
 
 class Changing(Circular):
     """The answers for one file; request it as a view."""
 
-    #: A number of the step, and one that is read from the device in each step.
-    COUNTED, READ = 1, 2
+    #: A number of the step, one that is read from the device in each step, a random one.
+    COUNTED, READ, RANDOM = 1, 2, 4
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -59,6 +60,8 @@ class Changing(Circular):
                 return self.COUNTED if _schedules(module) else 0
             case ast.Call(func=func) if word(func) in _RATES:
                 return self.COUNTED
+            case ast.Call(func=func) if _RANDOM.fullmatch(module.qualified(func) or ""):
+                return self.RANDOM
             case ast.Call(func=ast.Attribute(attr="item" | "tolist") as func):
                 return 0 if is_other(module, func.value) or lies_on_host(module, func.value) else self.READ  # fmt: skip
             case ast.Call(func=ast.Name(id="int"), args=[given]):
@@ -89,6 +92,8 @@ class Changing(Circular):
         match node:
             case ast.BinOp(left=left, right=right):
                 parts = [left, right]
+            case ast.Tuple(elts=[*parts]):
+                pass
             case ast.UnaryOp(operand=part):
                 parts = [part]
             case ast.Subscript(slice=ast.Name() | ast.BinOp() as part):

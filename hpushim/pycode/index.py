@@ -20,7 +20,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from hpushim.pycode.binders import BINDERS
 from hpushim.pycode.literals import place
@@ -143,7 +143,7 @@ class Index:
 
     def statements(self, kind: type[N]) -> list[N]:
         """Every statement, handler or case of exactly this class."""
-        return cast("list[N]", self._statements.get(kind, []))
+        return self._statements.get(kind, [])
 
     def definitions(self, name: str) -> list[Any]:
         """Every function and class of this name."""

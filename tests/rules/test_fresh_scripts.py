@@ -25,6 +25,7 @@ SHOWN = {
     "kept.append({0})": False,
     "kept.update(a={0})": False,
     "torch.log({0})": False,
+    "if rate > 1:\n            raise ValueError('%s' % {0})": False,
     "if n % 50 == 0:\n            print({0})": False,
 }
 #: Values of a step.
@@ -230,3 +231,46 @@ def test_a_file_that_stays_keeps_its_findings(tmp_path: Path, left: str, user: s
     assert (tmp_path / "left.py").read_text() == left
     assert LEFT[left] in before
     assert codes(reported(tmp_path, {}), "left.py") == before
+
+
+#: A size in a method that gives batches, and whether each batch has one of its own.
+CUTS = {
+    "self.rows[at : at + self.counts[n]]": True,
+    "self.rows[at:end]": True,
+    "self.rows[:, : self.lengths[n].item()]": True,
+    "self.rows[:, 1 : length - 1]": True,
+    "self.rows[at : at + self.size]": False,
+    "self.rows[at : at + 32]": False,
+    "self.rows[1:-1]": False,
+}
+
+
+@pytest.mark.parametrize("cut", list(CUTS))
+@pytest.mark.parametrize("method", ["__getitem__(self, n)", "next_batch(self, n)", "read(self, n)"])
+@pytest.mark.parametrize(("base", "loader", "own"), [("", "", True), ("(object)", "", True), ("(torch.utils.data.Dataset)", "", False), ("", "loader = torch.utils.data.DataLoader(data)\n", False)])  # fmt: skip
+def test_batches_of_an_object_of_the_project(tmp_path: Path, cut: str, method: str, base: str, loader: str, own: bool) -> None:  # fmt: skip
+    text = f"import torch\n\n\nclass Rows{base}:\n    def {method}:\n        at = self.starts[n]\n        end = at + self.counts[n]\n        length = self.lengths[n]\n        return {cut}\n"  # fmt: skip
+    files = {"rows.py": text, "train.py": HEAD + "from rows import Rows\n" + loader + "for n in range(9):\n    net(data[n].to(device)).sum().backward()\n"}  # fmt: skip
+    told = "HPU515" in codes(reported(tmp_path, files), "rows.py")
+    assert told == (CUTS[cut] and own and not method.startswith("read"))
+
+
+#: Sizes of what a step cuts out, and whether they are random.
+BOXES = {
+    "a, b = np.random.randint(8), np.random.randint(8)": True,
+    "a, b = box(x.shape, np.random.beta(1, 1))": True,
+    "a = random.randint(1, 4)\n        c = random.choice([2, 4])\n        b = a + c": True,
+    "a, b = 2, 6": False,
+    "a, b = box(x.shape, 0.5)": False,
+}
+CUT = {"x[:, a:b] = 0": True, "x = x[:, :, a:b]": True, "x = x[:, :b]": True, "x = x[:, a : a + 4]": False, "x = x[a]": False, "x = x[:, a * 4 : (a + 1) * 4]": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("box", list(BOXES))
+@pytest.mark.parametrize("cut", list(CUT))
+@pytest.mark.parametrize(("step", "told"), [("for x in data:\n        x = x.to(device)\n        {0}\n        {1}\n        net(x).sum().backward()\n", True), ("for n in range(3):\n        x = data[n].clone()\n        {0}\n        {1}\n        keep(x)\n", False)])  # fmt: skip
+def test_what_a_step_cuts_out_at_random(tmp_path: Path, box: str, cut: str, step: str, told: bool) -> None:  # fmt: skip
+    head = "import random\nimport numpy as np\n" + HEAD + "def box(shape, share):\n    most = int(shape[2] * share)\n    return np.clip(4 - most // 2, 0, 8), np.clip(4 + most // 2, 0, 8)\n\n\n"  # fmt: skip
+    text = head + "def train(net, data, keep):\n    net.to(device)\n    " + step.format(box, cut)
+    found = codes(reported(tmp_path, {"train.py": text}), "train.py")
+    assert ("HPU515" in found) == (BOXES[box] and CUT[cut] and told)
