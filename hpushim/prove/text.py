@@ -50,7 +50,7 @@ def headline(outcome: Outcome) -> str:
         loud = ("NOTHING RAN ON HPU: the script did not use its device; pass the option that it "
                "needs, such as --cuda\n")  # fmt: skip
     if outcome.verdict == "not distinguishable":
-        return f"{loud}not distinguishable: over {over} {outcome.reason} (emulated){_but(outcome)}"
+        return f"{loud}not distinguishable: over {over}, {outcome.reason} (emulated){_but(outcome)}"
     if outcome.verdict == "equal":
         return f"{loud}equal: over {over} the migrated copy does what the original does, bit for bit (emulated){_but(outcome)}"
     if outcome.verdict == "equal within":

@@ -287,5 +287,5 @@ def test_where_nothing_can_differ_nothing_is_equal(tmp_path: Path, loss: str) ->
     done = prove("--no-cpu", "train.py", cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
     assert done.stdout.startswith(
-        "not distinguishable: over 3 optimizer steps each gradient is 0 or not finite"
+        "not distinguishable: over 3 optimizer steps, each gradient is 0 or not finite"
     )

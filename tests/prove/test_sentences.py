@@ -72,7 +72,7 @@ OUTCOMES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "one step": ({"comparisons": [Comparison("shim", "native", 1)]}, ("over 1 optimizer step the",)),
     "one pass": ({"runs": [by_hand()], "comparisons": [Comparison("shim", "native", 1)]}, ("over 1 backward pass the",)),
     "nothing on hpu": ({"on_hpu": 0.0}, ("NOTHING RAN ON HPU: the script did not use its device; pass the option that it needs, such as --cuda",)),
-    "not distinguishable": ({"verdict": "not distinguishable"}, ("not distinguishable: over 2 optimizer steps a reason (emulated)",)),
+    "not distinguishable": ({"verdict": "not distinguishable"}, ("not distinguishable: over 2 optimizer steps, a reason (emulated)",)),
     "within": ({"verdict": "equal within", "comparisons": [SAME, apart()]}, ("equal within a reason (rounding in bfloat16 explains", "a step): over 2 optimizer steps the migrated copy does what the original does (emulated)", "loss 1.0e-01, gradients 2.0e-01, parameters 3.0e-01 apart at most", "(10 roundings)")),
     "within, and in float32": ({"verdict": "equal within", "comparisons": [SAME, apart(), apart(float32=True)]}, ("equal within a reason, in float32 within 3.0e-01 (rounding explains", "a step): over")),
     "within, and the same in float32": ({"verdict": "equal within", "comparisons": [SAME, apart(), msgspec.structs.replace(SAME, first="cpu", float32=True, bound=BOUND)]}, ("equal within a reason, in float32 bit for bit: over",)),
