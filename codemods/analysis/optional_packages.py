@@ -29,7 +29,7 @@ def optional(module: Module, node: ast.AST) -> bool:
     if above is None:
         return False
     noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
-    package = _package(module, node)
+    package = package_of(module, node)
     return any(_goes_on(handler, noted=noted) and not _needs(handler, package) for handler in above.handlers)  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def guarded(module: Module, node: ast.AST) -> bool:
 def caught(module: Module, node: ast.AST) -> bool:
     """Does the code go on where a ``try`` around it fails?"""
     tries = (above for above in module.ancestors(node) if isinstance(above, TRIES))
-    package = _package(module, node)
+    package = package_of(module, node)
     return any(not all(_stops(each) or _needs(each, package) for each in above.handlers) for above in tries)  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
     )
 
 
-def _package(module: Module, node: ast.AST) -> str:
+def package_of(module: Module, node: ast.AST) -> str:
     """The package that an import names, empty for another way to it."""
     statement = module.parent(node) if isinstance(node, ast.alias) else node
     if isinstance(statement, ast.ImportFrom):

@@ -13,7 +13,7 @@ from hpushim.model import Severity, Span
 
 from ..analysis.kinds import enclosing_class
 from ..analysis.names import word, words_with
-from ..analysis.optional_packages import guarded, optional, unguarded, unnoted
+from ..analysis.optional_packages import guarded, optional, package_of, unguarded, unnoted
 from ..analysis.project_facts import EXTENSIONS, MAKERS, MAKERS_NAMED
 from ..analysis.provenance import gives_device
 from ..analysis.verdict import ask, inside
@@ -209,7 +209,7 @@ class Library(RowRule):
             )
         elif severity == "error" and (not certain or _SETTLES.get(row.name) in (module.project.mentions or ())):  # fmt: skip
             severity = "warning"
-        elif severity == "error" and row.rule == "HPU715" and not _serves_steps(module, alias):
+        elif severity == "error" and row.rule == "HPU715" and not _serves_steps(module, package):
             severity, said = "warning", f"{said}; no training step of this file uses it"
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
             severity, said = "note", f"{said}; this code passes a device"
@@ -399,9 +399,10 @@ def _is_idle(module: Module, alias: ast.alias, row: Row) -> bool:
     return not uses
 
 
-def _serves_steps(module: Module, alias: ast.alias) -> bool:
-    """May tensors on the device reach what an import brings: is it used in a step, or in a class with a forward pass?"""
-    uses = [use for use in module.index.names((alias.asname or alias.name).partition(".")[0]) if isinstance(use.ctx, ast.Load)]  # fmt: skip
+def _serves_steps(module: Module, package: str) -> bool:
+    """May tensors on the device reach what the imports of a package bring: is it used in a step, or in a class with a forward pass?"""
+    aliases = [alias for statement in module.imports for alias in statement.names if package_of(module, alias) == package]  # fmt: skip
+    uses = [use for alias in aliases for use in module.index.names((alias.asname or alias.name).partition(".")[0]) if isinstance(use.ctx, ast.Load)]  # fmt: skip
     return any(
         serves_step(module, use)
         or ((owner := enclosing_class(module, use)) is not None and any(getattr(each, "name", "") == "forward" for each in owner.body))

@@ -73,6 +73,8 @@ def programs(
     able = {*scripts, *(path for path in named if path.endswith(".py"))}
     if able.isdisjoint(reach) and not alone:
         reach = links.needing(starts)
+    #: Of what a README starts and is seen to train, that is more than a name.
+    shown = any(how.first and (path in reach or path in starts) for path, how in named.items())
     found = []
     for path in {*alone, *able}:
         points, why = 0, []
@@ -86,7 +88,8 @@ def programs(
         elif not is_called(path) or path.endswith(".ipynb"):
             continue
         if is_called(path):
-            points += _CALLED if points else 8
+            beside = shown and not (path in named and named[path].first)
+            points += (_CALLED - 6 * beside) if points else 8
             why.append("is named for training")
         elif _OTHERS.search(PurePath(path).stem):
             points -= 10

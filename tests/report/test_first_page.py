@@ -349,3 +349,22 @@ def test_the_core_is_kernels_where_training_needs_them(tmp_path: Path, loaded: s
     ops = f"import torch\nfrom torch.utils.cpp_extension import load\n\n\ndef plugin(name, sources):\n    return {loaded}\n\n\ndef run(x):\n    return plugin('ops', ['a.cu']).run(x)\n"
     files = {"ops.py": ops, "a.cu": "//\n" * lines, "train.py": f"from ops import run\n{MOVED}{STEP.replace('model(x)', 'model(run(x))')}"}  # fmt: skip
     assert (page(tmp_path, files).summary.verdict == "blocked") == LOADED_BY[loaded]
+
+
+@pytest.mark.parametrize("imported", ["import dgl\nfrom dgl import function as fn", "from dgl import function as fn\nimport dgl", "from dgl import function as fn", "import dgl, dgl.function as fn"])  # fmt: skip
+@pytest.mark.parametrize("used", [True, False])
+def test_a_package_serves_a_step_by_any_of_its_imports(tmp_path: Path, imported: str, used: bool) -> None:  # fmt: skip
+    text = f"import torch\n{imported}\n\n\nclass Net(torch.nn.Module):\n    def forward(self, g):\n        return g.update_all({'fn.mean(1)' if used else '3'})\n\n\nmodel = Net().cuda()\n{STEP}"
+    told = piece(page(tmp_path, {"train.py": text}), "`dgl`")
+    assert told is not None
+    assert told.required == used
+
+
+@pytest.mark.parametrize("other", ["tools/train_more.py", "paper/train.py"])
+@pytest.mark.parametrize("main", ["go.py", "pkg/__main__.py", "src/main.py"])
+@pytest.mark.parametrize("named", [True, False])
+def test_what_the_readme_starts_and_trains_is_more_than_a_name(tmp_path: Path, main: str, other: str, named: bool) -> None:  # fmt: skip
+    text = f"{MOVED}{STEP}if __name__ == '__main__':\n    go()\n"
+    command = f"python {f'-m {main[:3]}' if '__main__' in main else main}" if named else "python other.py"  # fmt: skip
+    made = page(tmp_path, {"README.md": f"```\n{command}\n```\n", main: text, other: text, "run.sh": f"python {other}\n"})  # fmt: skip
+    assert (made.report.program == main) == named
