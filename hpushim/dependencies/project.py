@@ -104,11 +104,21 @@ def _missing(
         for module, name in imported(code):
             if found := _gap(path, module, root, fetching):
                 files.setdefault(found, set()).add(path)
-                required |= set() if (module, name) in may else {found}
+                required |= set() if (module, name) in may and not _is_called_anyway(name, code) else {found}  # fmt: skip
     return tuple(
         Dependency(name, len(files[name]), name in required, "none", evidence=ABSENT)
         for name in sorted(files)
     )
+
+
+def _is_called_anyway(name: str, code: bytes) -> bool:
+    """Does a file call what it may go on without, and ask nowhere whether it is there?"""
+    called, asked = (
+        rb"\n[^#\n]*(?<!def )\b%s\(",
+        rb"\b(?:if|and|or|not)[ \t]+%s\b|\b%s[ \t]+(?:is|==|!=)",
+    )
+    given = re.escape(name).encode()
+    return bool(name) and bool(re.search(called % given, code)) and not re.search(asked % (given, given), code)  # fmt: skip
 
 
 def _gap(path: Path, module: str, root: Path, fetching: Sequence[bytes]) -> str:

@@ -32,6 +32,10 @@ _END = lazily(rb"[ \t]*[,}\r\n]")
 _MANY = 3
 #: A condition that is an option.
 _ASKED = lazily(rb"[ \t]*if[ \t]+(?:\w+\.)+(\w+)[ \t]*(?:and\b[^\n]*)?:")
+#: One that a run on one device does not meet.
+_SEVERAL = lazily(
+    rb"[ \t]*if[ \t]+(?:len\()?[\w.]*(?:gpus?|devices?|world_size|device_count)\w*(?:\(\)|\))?[ \t]*>[ \t]*1[ \t]*:"
+)
 #: A line at the left margin that ends a definition.
 _OUTSIDE = lazily(rb"\n[^\s)\]}#@]")
 
@@ -131,7 +135,7 @@ class Uses:
     def _is_used(self, file: _File, use: re.Match[bytes], name: str) -> bool:
         if file.imports is None:
             return not self._is_setting(file, name)
-        if self._off and self._is_asked_for(use):
+        if self._is_asked_for(use):
             return False
         owner = _around(use)
         if owner is None:
@@ -143,14 +147,14 @@ class Uses:
         return inside != name and not self._is_listed(use) and not self._is_within(file, use, owner)
 
     def _is_asked_for(self, use: re.Match[bytes]) -> bool:
-        """Is a use under ``if args.profile:``, of an option that is off?"""
+        """Is a use under ``if args.profile:``, of an option that is off, or ``if len(gpus) > 1:``?"""
         lines = use.string[: use.start()].split(b"\n")
         depth = len(lines[-1]) - len(lines[-1].lstrip())
         for line in reversed(lines[:-1]):
             inner = len(line) - len(line.lstrip())
             if line.strip() and inner < depth:
                 asked = _ASKED.match(line)
-                if asked and asked[1] in self._off:
+                if (asked and asked[1] in self._off) or _SEVERAL.match(line):
                     return True
                 depth = inner
             if not depth:

@@ -157,3 +157,16 @@ def test_what_is_made_under_an_option_that_is_off(made: str, inner: str) -> None
     uses = Uses([("prof.py", own), ("hook.py", hook), ("train.py", main)], {"profile"})
     assert uses.offered("prof.py", "profile") is not MADE[made]
     assert uses.offered("hook.py", "Hook") is not MADE[made]
+
+
+SEVERAL = {
+    "if len(gpus) > 1:": True, "if args.num_gpus > 1:": True, "if torch.cuda.device_count() > 1:": True, "if world_size > 1:": True, "if len(self.devices)>1:": True,
+    "if len(gpus) > 0:": False, "if epochs > 1:": False, "if len(gpus) > 1 or x:": False, "if len(gpus) >= 1:": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", SEVERAL)
+@pytest.mark.parametrize("after", ["", "\n    log()"])
+def test_what_several_devices_need_is_offered(asked: str, after: str) -> None:
+    texts = {"lib.py": "def spread(net):\n    return replicate(net)\n", "go.py": f"from lib import spread\n\ndef go(net, gpus):\n    {asked}\n        net = spread(net){after}\n\n\ngo(1, 2)\n"}  # fmt: skip
+    assert Uses((name, text.encode()) for name, text in texts.items()).offered("lib.py", "spread") == SEVERAL[asked]  # fmt: skip

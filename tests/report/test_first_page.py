@@ -368,3 +368,30 @@ def test_what_the_readme_starts_and_trains_is_more_than_a_name(tmp_path: Path, m
     command = f"python {f'-m {main[:3]}' if '__main__' in main else main}" if named else "python other.py"  # fmt: skip
     made = page(tmp_path, {"README.md": f"```\n{command}\n```\n", main: text, other: text, "run.sh": f"python {other}\n"})  # fmt: skip
     assert (made.report.program == main) == named
+
+
+CALLED_SO = {
+    "Op(3)": True,
+    "y = Op(x, 1) + 2": True,
+    "if Op is not None:\n    Op(3)": False,
+    "y = Op(3) if Op else 3": False,
+    "print(Op)": False,
+    "# Op(3)": False,
+}
+
+
+@pytest.mark.parametrize("called", CALLED_SO)
+@pytest.mark.parametrize("noted", ["Op = None", "pass"])
+def test_what_is_called_anyway_is_needed_though_its_import_may_fail(tmp_path: Path, called: str, noted: str) -> None:  # fmt: skip
+    from hpushim.dependencies.places import Places
+    from hpushim.dependencies.project import of_project
+    from hpushim.matrix import load
+
+    inner = called.replace("\n", "\n    ")
+    files = {"lib/__init__.py": "", "lib/net.py": f"try:\n    from .ext.op import Op\nexcept ImportError:\n    {noted}\n\n\ndef run(x):\n    {inner}\n", "train.py": "from lib.net import run\n"}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    reached = frozenset(files)
+    (told,) = [each for each in of_project([tmp_path], (), Places(tmp_path, None, None), load(), Target(), reached=reached) if "ext" in each.name]  # fmt: skip
+    assert told.required == CALLED_SO[called]
