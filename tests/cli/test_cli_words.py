@@ -504,3 +504,21 @@ def test_where_a_finding_is_less_severe_is_explained(ran: Any, code: str) -> Non
     lines = said.split("\n\n")
     assert status == 0 and lines[0] == f"{code} `{about.code.name}` ({about.code.severity})"
     assert lines[1 : 1 + len(about.code.lower)] == [f"{severity} where {why}" for severity, why in about.code.lower.items()]  # fmt: skip
+
+
+@pytest.mark.parametrize(("character", "escape"), [("\udc80", "\\x80"), ("\udcff", "\\xff"), ("\udc7f", "\\udc7f"), ("\udd00", "\\udd00"), ("\x1b", "\\x1b"), ("\x9f", "\\x9f"), ("\u202e", "\\u202e"), ("\U000e0001", "\\U000e0001")])  # fmt: skip
+def test_what_is_not_fit_for_a_terminal_is_escaped(character: str, escape: str) -> None:
+    assert output.showing.one_line(f"a{character}b") == f"a{escape}b"
+
+
+@pytest.mark.parametrize("mode", [None, "eager"])
+@pytest.mark.parametrize("style", [None, "native", "dual"])
+def test_what_was_not_chosen_is_explained_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Any, mode: str | None, style: str | None) -> None:  # fmt: skip
+    from hpushim.cli import init
+
+    monkeypatch.setattr(init, "_installed", lambda: None)
+    code, said, _ = ran("init", *(["--mode", mode] if mode else []), *(["--style", style] if style else []), str(tmp_path))  # fmt: skip
+    lines = said.splitlines()
+    assert code == 0
+    assert ("# or eager, compile, lazy" in next(one for one in lines if one.startswith("mode"))) is (mode is None)  # fmt: skip
+    assert ("# or dual: code" in next(one for one in lines if one.startswith("style"))) is (style is None)  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import sysconfig
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hpushim.emulator import device, leaving, ledger, ledger_file, profiles, steps
+from hpushim.emulator import device, leaving, ledger, ledger_file, objections, profiles, steps
 
 
 class Native:
@@ -258,3 +259,43 @@ def test_regions_of_autocast_are_counted(monkeypatch: pytest.MonkeyPatch, enable
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled) as region:
         assert torch.is_autocast_enabled("cpu") is enabled and region is not None
     assert added == [name] * (not compiles)
+
+
+@pytest.mark.parametrize("verbosity", ["quiet", "normal"])
+@pytest.mark.parametrize("speaker", [True, False])
+@pytest.mark.parametrize("refused", [True, False])
+def test_an_objection_is_kept_and_said_by_one_process(monkeypatch: pytest.MonkeyPatch, verbosity: str, speaker: bool, refused: bool) -> None:  # fmt: skip
+    said: list[Any] = []
+    monkeypatch.setattr(ledger, "_objections", {})
+    monkeypatch.setattr(objections.messages, "verbosity", lambda: verbosity)
+    monkeypatch.setattr(objections.messages, "is_speaker", lambda: speaker)
+    monkeypatch.setattr(objections.messages, "emit", lambda *given: said.append(given))
+    objections.tell("HPU1", "t.py:4", "a text", refused)
+    assert ledger._objections == {("HPU1", "a text"): ("t.py:4", refused)}
+    speaks = speaker and verbosity != "quiet"
+    assert said == [(logging.WARNING, "HPU1 t.py:4: a text (emulated)")] * speaks
+
+
+def test_what_torch_is_told_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from hpushim.emulator import calls, enabling, ending, hccl, refusals, sync_norm
+
+    done: list[str] = []
+    module = types.ModuleType("an_hpu")
+    parts = {"load": device, "_seed_with_torch": enabling, "_fork_random_with_torch": enabling, "_set_autocast": enabling, "share_cpu_random": device, "_register_device_module": torch}  # fmt: skip
+    for name, owner in parts.items():
+        monkeypatch.setattr(owner, name, lambda *given, name=name: done.append(name))
+    for owner, name in ((refusals, "install"), (calls, "install"), (hccl, "register"), (sync_norm, "register"), (ledger, "start"), (objections, "enforce"), (ending, "register")):  # fmt: skip
+        label = f"{owner.__name__.rpartition('.')[2]}.{name}"
+        monkeypatch.setattr(owner, name, lambda label=label: done.append(label))
+    monkeypatch.setattr(enabling, "_random_of_cpu", lambda: True)
+    monkeypatch.setattr(enabling.importlib, "import_module", lambda name: module)
+    monkeypatch.setattr(torch, "hpu", None, raising=False)
+    monkeypatch.setattr(enabling, "_dressed", False)
+    enabling.dress_torch()
+    assert done == [
+        "load", "refusals.install", "calls.install", "_seed_with_torch", "_fork_random_with_torch", "_set_autocast", "_register_device_module", "hccl.register", "sync_norm.register", "ledger.start", "objections.enforce", "share_cpu_random", "ending.register",
+    ]  # fmt: skip
+    assert vars(module)["_initialized"] is True
+    enabling.dress_torch()
+    assert len(done) == 13, "once a process"

@@ -190,6 +190,8 @@ FORMS = {
     "environ": 'use(os.environ.get("X", SOURCE))',
     "in a circle": "x = SOURCE\nwhile c:\n    y = x\n    x = y\nuse(x)",
     "in a circle of functions": "def f(x):\n    return g(x)\ndef g(y):\n    use(y)\n    return f(y)\nf(SOURCE)",
+    "the largest of pairs": "a, b = max([(other, SOURCE)])\nuse(b)",
+    "the first of pairs": "a, b = next(iter([(other, SOURCE)]))\nuse(b)",
     "popleft": "q = deque([SOURCE])\nuse(q.popleft())",
     "a copy of a list": "t = [SOURCE]\nuse(t.copy()[0])",
     "a copy of a table": 't = {"k": SOURCE}\nuse(t.copy()["k"])',
@@ -209,6 +211,7 @@ BACK = {
 
 #: Another value than ``SOURCE`` arrives.
 APART = {
+    "the other of the largest pair": "a, b = max([(other, SOURCE)])\nuse(a)",
     "how often, not what": "c = Counter([SOURCE])\nuse(c.most_common(1)[0][1])",
     "the keys of items, not the values": 't = {"k": SOURCE}\nfor k, v in t.items():\n    use(k)',
     "popitem, the key and not the value": 't = {"k": SOURCE}\nk, v = t.popitem()\nuse(k)',

@@ -334,3 +334,10 @@ def test_what_fails_in_junit_is_left_to_do(applied: bool, severity: str, fails: 
 def test_kernels_beside_code_that_is_needed_are_no_obstacle(kernel: str, other: str, around: tuple[str, ...], said: bool) -> None:  # fmt: skip
     made = report(file(path=other), kernels=(Kernels(kernel, 3),), around=frozenset(around))
     assert ("other, slower code" in verdict._reference(made, ())) is said
+
+
+@pytest.mark.parametrize("status", ["changed", "unchanged", "skipped"])
+def test_each_file_that_was_changed_has_a_line(status: str) -> None:
+    one = file(finding(applied=True, safety="safe"), path="a b.py", status=status, after=b"y = 1\nz = 2\n")  # fmt: skip
+    shown = text.render_text(report(one, stage="migrated"))
+    assert ("a b.py': 1 rewrite, +2 -1 lines" in shown or "a b.py: 1 rewrite, +2 -1 lines" in shown) is (status == "changed")  # fmt: skip
