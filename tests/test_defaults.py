@@ -68,8 +68,6 @@ LEFT_OUT = {
     "codemods.devices.host_reads._may_be_half.depth": "4",
     "codemods.distributed.env_variables._given.reads": "True",
     "codemods.edits.arguments.with_arguments.behind": "-1",
-    "codemods.execution.input_sizes._is_random.depth": "5",
-    "codemods.execution.step_reads._is_of_norm.depth": "4",
     "codemods.values.tensors.is_read_off.depth": "5",
     "codemods.values.tensors.lies_on_host.depth": "8",
     "codemods.values.training._asked_of.wanted": "True",
