@@ -46,8 +46,10 @@ empty:
 """
 
 
-def test_yaml_values_stand_where_they_say() -> None:
-    doc = document(YAML, "yaml")
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_yaml_values_stand_where_they_say(mark: str) -> None:
+    """Also behind a mark of the byte order, of which a file may have a second one."""
+    doc = document(mark + YAML, "yaml")
     data = yaml.safe_load(YAML)
     seen = {entry.dotted: doc.source(entry.span) for entry in doc.entries if entry.kind == "scalar"}
     assert seen["a"] == "cuda" and seen["b"] == '"nccl"' and seen["é"] == "cuda"
