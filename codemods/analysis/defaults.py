@@ -15,7 +15,7 @@ from ..edits import neutral
 from .entry import PARSES
 from .kinds import base_words
 from .names import word
-from .project_facts import CLASSES, KEPT_OPTIONS, TESTED_OPTIONS
+from .project_facts import CLASSES, COMPARED_DEVICES, KEPT_OPTIONS
 
 _DEVICES = ("cuda", "cuda:0")
 _FIELD = "dataclasses.field"
@@ -69,7 +69,7 @@ def _of_option(module: Module, node: ast.expr, call: ast.Call) -> tuple[Change, 
     if not name or not isinstance(statement, (ast.Assign, ast.Return)) or statement.value is not reads[0]:  # fmt: skip
         return None
     given = neutral.kind(module, statement)
-    if given == neutral.NONE or name in module.project.names(TESTED_OPTIONS.name):
+    if given == neutral.NONE or f".{name}" in module.project.names(COMPARED_DEVICES.name):
         return None  # what compares the option would not know another device
     kept = module.project.names(KEPT_OPTIONS.name)
     if "" in kept:

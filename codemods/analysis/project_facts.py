@@ -109,22 +109,6 @@ def _optional_options(data: bytes) -> Iterable[bytes]:
 
 
 _WORD = lazily(rb"[\w.]+")
-_TEXT_OF_CUDA = lazily(rb"[\"']cuda(?::\d+)?[\"']")
-#: What is in front of such a text where an option is compared with it, and what is behind one.
-_COMPARED_BEFORE = lazily(
-    rb"\.(\w+)(?:[ \t]*[!=]=[ \t]*|\.startswith\([ \t]*|[ \t]+(?:not[ \t]+)?in[ \t]*[\[({][^\n]*)$"
-)
-_COMPARED_BEHIND = lazily(rb"[ \t]*(?:[!=]=|(?:not[ \t]+)?in\b)[ \t]*\w+\.(\w+)\b(?!\.)")
-
-
-def _tested_options(data: bytes) -> Iterable[bytes]:
-    """The attributes that a file compares with CUDA's name: where one is an option's value, the comparison stays."""
-    for text in _TEXT_OF_CUDA.finditer(data) if b"cuda" in data else ():
-        before = _COMPARED_BEFORE.search(data, data.rfind(b"\n", 0, text.start()) + 1, text.start())
-        behind = _COMPARED_BEHIND.match(data, text.end())
-        yield from (found[1] for found in (before, behind) if found)
-
-
 #: What keeps or sends what it is given, with one level of parentheses; a value that is kept under its own name.
 _KEEPS = lazily(rb"(?:dumps?|save|submit|spawn|Process|map_array)\(((?:[^()]|\([^()]*\))*)\)")
 _KEPT = lazily(rb"[\"'](\w+)[\"'][ \t]*:[ \t]*(?:vars\()?(\w+)\b(?![\w.(\[])")
@@ -140,8 +124,6 @@ def _kept_options(data: bytes) -> Iterable[bytes]:
 
 
 OPTIONAL_OPTIONS = ProjectFact("options without a default", _optional_options)
-#: Both are about what options are called, or the variable that holds all of them.
-TESTED_OPTIONS = ProjectFact("options that are compared with CUDA", _tested_options)
 KEPT_OPTIONS = ProjectFact("what is written or sent", _kept_options)
 OPTION_CHOICES = ProjectFact("choices of options", _option_choices)
 NEGATIVE_OPTIONS = ProjectFact("options that are negative by default", _negative_options)
@@ -166,13 +148,21 @@ def _named_for_devices(data: bytes) -> Iterable[bytes]:
 
 COMMAND_OPTIONS = ProjectFact(TAKE_DEVICES, _named_for_devices)
 
-_COMPARED = lazily(rb"(?<![\w.])([A-Za-z_]\w*)[ \t]*[!=]=[ \t]*[\"']cuda[\"']")
+_TEXT_OF_CUDA = lazily(rb"[\"']cuda(?::\d+)?[\"']")
+#: What is in front of such a text where something is compared with it, and what is behind one.
+_COMPARED = lazily(rb"((?<!\w)|\.)(\w+)(?:[ \t]*[!=]=[ \t]*|\.startswith\([ \t]*|[ \t]+(?:not[ \t]+)?in[ \t]*[\[({][^\n]*)$")  # fmt: skip
+_BEHIND = lazily(rb"[ \t]*(?:[!=]=|(?:not[ \t]+)?in\b)[ \t]*\w+(\.)(\w+)\b(?!\.)")
+_SO_FAR = 200
 
 
 def _compared_devices(data: bytes) -> Iterable[bytes]:
-    """The names for devices that a file compares with CUDA: those comparisons turn, and so does what gives the names a value."""
-    if b"cuda" in data:
-        yield from (name for name in _COMPARED.findall(data) if is_named(name.decode()))
+    """The names for devices that a file compares with CUDA, whose comparisons turn, and so does what gives the names a value; ``.device`` for
+    attributes: where one is an option's value, the comparison stays."""
+    for text in _TEXT_OF_CUDA.finditer(data) if b"cuda" in data else ():
+        start = max(data.rfind(b"\n", 0, text.start()) + 1, text.start() - _SO_FAR)
+        for found in (_COMPARED.search(data, start, text.start()), _BEHIND.match(data, text.end())):
+            if found and (found[1] or is_named(found[2].decode())):
+                yield found[1] + found[2]
 
 
 COMPARED_DEVICES = ProjectFact("names that are compared with a device", _compared_devices)

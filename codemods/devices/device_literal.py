@@ -13,7 +13,7 @@ from ..analysis.device_lists import device_lists
 from ..analysis.device_literals import Site
 from ..analysis.devices import Devices, spelled_by
 from ..analysis.numbered import numbered, uses
-from ..analysis.project_facts import KEPT_OPTIONS, TESTED_OPTIONS
+from ..analysis.project_facts import COMPARED_DEVICES, KEPT_OPTIONS
 from ..analysis.roles import Role
 from ..edits.spelling import ACCELERATOR, DEVICE, agnostic, shared
 
@@ -30,7 +30,7 @@ class DeviceLiteral(Rule):
     )
     HPU015 = Code("cuda-text-unproven", severity="unknown")
     HPU121 = Code("several-devices-in-one-process", severity="error", effort="hours")
-    wants = Wants(words=("cuda",), facts=(KEPT_OPTIONS, TESTED_OPTIONS))
+    wants = Wants(words=("cuda",), facts=(COMPARED_DEVICES, KEPT_OPTIONS))
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)

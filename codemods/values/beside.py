@@ -83,12 +83,21 @@ def _sizes(module: Module, call: ast.Call) -> Iterator[ast.Name]:
             if isinstance(side, ast.Name) and _is_tensor(module, side):
                 yield side
     for part in walk(call.func):
-        above = module.parent(part)
-        if isinstance(part, ast.Name) and isinstance(above, ast.Attribute) and above.value is part:
-            asked = module.parent(above)
-            size = above.attr == "size" and isinstance(asked, ast.Call) and asked.func is above
-            if size or (above.attr == "shape" and isinstance(asked, (ast.Subscript, ast.Call, ast.Starred))):  # fmt: skip
-                yield part
+        if isinstance(part, ast.Name):
+            kept = [getattr(module.statement(b.node), "value", None) for b in module.bindings(part)]
+            parts = (part, *(each for value in kept if value is not None for each in walk(value)))
+            yield from (n for n in parts if isinstance(n, ast.Name) and _is_sized(module, n))
+
+
+def _is_sized(module: Module, name: ast.Name) -> bool:
+    """``x.size(0)``, ``x.shape[0]``, ``rows, columns = x.shape``."""
+    above = module.parent(name)
+    asked = module.parent(above) if isinstance(above, ast.Attribute) and above.value is name else None  # fmt: skip
+    if not isinstance(above, ast.Attribute) or asked is None:
+        return False
+    if above.attr == "size":
+        return isinstance(asked, ast.Call) and asked.func is above
+    return above.attr == "shape" and isinstance(asked, (ast.Subscript, ast.Call, ast.Starred, ast.Assign))  # fmt: skip
 
 
 def _is_moved(module: Module, use: ast.Name) -> bool:

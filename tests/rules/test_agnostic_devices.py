@@ -64,6 +64,13 @@ def test_a_new_tensor_of_the_size_of_another_goes_where_that_is(made: str, line:
     assert (f"{made}.to(x.device)" in body(text)) is same
 
 
+@pytest.mark.parametrize("size", ["n = x.size(0)", "n = x.shape[0]", "n, m = x.shape", "n, m = x.size()", "n = len(y)", "n = 3"])  # fmt: skip
+@pytest.mark.parametrize("made", ["torch.arange(n)", "torch.arange(n).unsqueeze(0).repeat(2, 1)", "torch.zeros(2, n)"])  # fmt: skip
+def test_a_size_is_known_by_its_name(size: str, made: str) -> None:
+    text = f"class A(nn.Module):\n    def forward(self, x, y):\n        {size}\n        return {made}.cuda()"
+    assert ("device=x.device" in body(text) or f"{made}.to(x.device)" in body(text)) is ("x" in size)  # fmt: skip
+
+
 @pytest.mark.parametrize("base", ["Base", "Middle"])
 def test_the_device_of_a_base_class_is_reused(tmp_path: Path, base: str) -> None:
     (tmp_path / "base.py").write_text("import torch\n\n\nclass Base:\n    def __init__(self, opt):\n        self.device = torch.device('cuda' if opt['gpus'] else 'cpu')\n\n\nclass Middle(Base):\n    pass\n")  # fmt: skip
