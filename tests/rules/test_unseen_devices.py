@@ -56,8 +56,8 @@ CARDS = ["rank", "self.local_rank", "args.gpu", "torch.cuda.current_device()", "
 def test_a_device_of_a_number_alone_is_the_only_one(card: str, place: str) -> None:
     text = f"import torch\n\n\ndef f(self, x, args, rank, gpu):\n    x = x.cuda()\n    return {place.format(card)}\n"
     number = "rank %" in card  # which may be anything
-    wanted = place.format(card.replace("torch.cuda", "torch.hpu") if number else '"hpu"')
-    assert settled(text)[0].endswith(f"    return {wanted}\n".replace("\"hpu\"", "'hpu'" if "'cpu'" in place else '"hpu"'))  # fmt: skip
+    wanted = place.format(card.replace("torch.cuda", "torch.hpu") if number else '"hpu:0"')
+    assert settled(text)[0].endswith(f"    return {wanted}\n".replace("\"hpu:0\"", "'hpu:0'" if "'cpu'" in place else '"hpu:0"'))  # fmt: skip
 
 
 SUFFIXES = {"f':{i}' if i else ''": True, "':' + str(i) if many else ''": True, "''": True, "':%d' % i": True, "'11.8'": False, "version": False, "f'-{i}'": False}  # fmt: skip
