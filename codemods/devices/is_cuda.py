@@ -13,7 +13,7 @@ from ..analysis.kinds import defines_method
 from ..analysis.names import foreign, word
 from ..analysis.verdict import ask
 from ..edits import comparisons
-from ..edits.arguments import call_of, unwrapped
+from ..edits.arguments import arguments, call_of, unwrapped
 from ..edits.spelling import agnostic, quoted
 from ..values.trained import unmoved
 
@@ -90,7 +90,7 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
         whole = comparisons.of_tensor(module, parent)
         if whole is not None:
             place, new = whole
-            return Replace(place, new)
+            return Replace(place, lambda _: arguments(new)[0].value)  # without its parentheses
     device = ".data.device.type" if _is_packed(module, node.value) else ".device.type"
     if isinstance(parent, ast.BoolOp) and agnostic(module) and _is_any(module, node, parent):
         compared = f"{module.source(node.value)}{device} {same} {word}"
