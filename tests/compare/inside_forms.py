@@ -120,19 +120,6 @@ INSIDE_EXPRESSIONS += [
         'sorted([*groups, "cpu"]) == ["cpu", "cuda"]',
     )
 ]
-_KEPT = """class Kept(dict):
-    def __missing__(self, kind):
-        self[str(kind)] = made = object()
-        return made
-def f(x, device, given):
-    kept = Kept()
-    made = kept[x.device]
-    return FORM
-"""
-INSIDE_EXPRESSIONS += [
-    FormCase(f"{form} of a class", _KEPT.replace("FORM", form), "word", (8,), follows=True)
-    for form in ('kept["cuda:0"] is made', 'kept["cuda:0"] is made and len(kept) == 1')
-]
 #: Nothing is compared with CUDA here, though a device, or what is named like one, stands inside.
 INSIDE_EXPRESSIONS += [
     FormCase(text, f"def f(x, device, given):\n    return {text}\n", "no")

@@ -113,6 +113,26 @@ def test_the_type_of_a_tensor_in_an_error(kind: str, shown: str, form: str) -> N
         assert scope["f"](RuntimeError(text)) is holds
 
 
+_KEPT = """class Kept(dict):
+    def __missing__(self, kind):
+        self[str(kind)] = made = object()
+        return made
+def f(x, device, given):
+    kept = Kept()
+    made = kept[x.device]
+    return FORM
+"""
+
+
+@pytest.mark.parametrize(
+    "form", ['kept["cuda:0"] is made', 'kept["cuda:0"] is made and len(kept) == 1']
+)
+def test_a_table_that_fills_itself_has_cudas_entry(form: str) -> None:
+    code = _KEPT.replace("FORM", form)
+    for kind in ("cuda", "hpu"):
+        assert answer(code, Device(kind, 0), kind, as_rewritten=True) is True
+
+
 def rewritten(source: str) -> str:
     tree, _ = rewrite.apply(ast.parse(source))
     return ast.unparse(tree)
