@@ -227,10 +227,14 @@ def _by_number(module: Module, given: ast.expr, device: str) -> str:
     """A device that is named or numbered, in the agnostic style: a number is that of an accelerator for ``.to`` as well."""
     if module.qualified(getattr(given, "func", given)) == "torch.cuda.current_device":
         return device
-    if module.view(Devices).goes_to_device(given) and not is_device_number(module, given):
-        return neutral.literal(module, given, '"') if module.constant(given) else module.source(given)  # fmt: skip
+    named = module.view(Devices).goes_to_device(given) and not is_device_number(module, given)
+    if named and module.constant(given):
+        return neutral.literal(module, given, '"')
     number = module.source(given)
-    if _may_be_none(module, given):  # then it is the current device for `.cuda`, and none for `.to`
+    filled = named and isinstance(given, ast.Name) and any(b.kind != "param" for b in module.bindings(given))  # fmt: skip
+    if not filled and _may_be_none(
+        module, given
+    ):  # then it is the current device for `.cuda`, and none for `.to`
         return f"{number} if {number} is not None else {device}"
     return number
 

@@ -145,3 +145,18 @@ def test_a_number_that_callers_may_leave_out_is_the_current_device(tmp_path: Pat
         (tmp_path / path).write_text(text)
     migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     assert ("gpu is not None else" in (tmp_path / "net.py").read_text()) is NUMBERS[declared]
+
+
+@pytest.mark.parametrize("use", ["return x.cuda({0})", "return x.cuda(device={0}, non_blocking=True)", "return self.apply(lambda y: torch.relu(y).cuda(device={0}))"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("taken", "none"), [("{0}=None", True), ("{0}='cuda'", False), ("{0}", False)]
+)
+@pytest.mark.parametrize("name", ["device", "gpu", "dev"])
+@pytest.mark.parametrize(
+    "filled", ["", "if {0} is None:\n            {0} = torch.device('cpu')\n        "]
+)
+def test_a_device_that_may_be_left_out_is_the_current_one(use: str, taken: str, none: bool, name: str, filled: str) -> None:  # fmt: skip
+    text = f"import torch\n\n\nclass A(torch.nn.Module):\n    def f(self, x: torch.Tensor, {taken.format(name)}):\n        {filled.format(name)}{use.format(name)}\n"
+    after = written(text).text
+    assert (f"{name} is not None else" in after) is (none and not filled)
+    assert ".cuda(" not in after
