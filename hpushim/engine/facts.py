@@ -215,7 +215,7 @@ class Facts:
         for name in sorted({*names, *(each for has in shared.values() for each in has)}, key=lambda name: (-names[name], name)):  # fmt: skip
             made = {path for path, has in shared.items() if name in has}
             need = [path for path, defined in users.items() if name in defined]
-            first = found.of(need, made or {path for (path, _), home in homes.items() if not home and need})  # fmt: skip
+            first = found.of(need, made)
             first |= found.of(others, {*made, *(p for p, home in first.items() if not home)}, further=False)  # fmt: skip
             homes |= {(path, name): home for path, home in first.items()}
         return homes

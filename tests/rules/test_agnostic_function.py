@@ -184,7 +184,7 @@ KINDS = {
 
 @pytest.mark.parametrize("torch_", ["torch==1.9.1\n", "torch\n"])
 @pytest.mark.parametrize("own", ["", "device = torch.device('cpu')\n", "kind = 'cuda' if torch.cuda.is_available() else 'cpu'\n"])  # fmt: skip
-@pytest.mark.parametrize("needs", [("default_device",) * 2, ("accelerator_device",) * 2, ("default_device", "accelerator_device") * 2, ("both",) * 2])  # fmt: skip
+@pytest.mark.parametrize("needs", [("default_device",) * 2, ("accelerator_device",) * 2, ("default_device", "accelerator_device") * 2, ("both",) * 2, ("default_device",) * 3 + ("both",) * 2])  # fmt: skip
 def test_a_home_defines_what_its_users_need_and_nothing_else(tmp_path: Path, needs: tuple[str, ...], own: str, torch_: str) -> None:  # fmt: skip
     files = {"requirements.txt": torch_, "utils.py": f"import torch\n\n{own}\n\ndef seed(n):\n    torch.manual_seed(n)\n"}  # fmt: skip
     for at, kind in enumerate(needs):
@@ -196,7 +196,7 @@ def test_a_home_defines_what_its_users_need_and_nothing_else(tmp_path: Path, nee
     for name in KINDS:
         defined = [path for path, text in after.items() if f"def {name}(" in text]
         used = [path for path, text in after.items() if f"{name}()" in text.replace(f"def {name}()", "")]  # fmt: skip
-        assert len(defined) <= 1 and (used or not defined), name
+        assert len(defined) <= 1 and bool(used) is bool(defined), name
         assert all(f" {name}\n" in after[path] or f" {name}," in after[path] for path in used if path not in defined), name  # fmt: skip
     assert all(text.count("from utils import") <= 1 for text in after.values())
 
