@@ -87,7 +87,7 @@ _INSTALL = re.compile(
     r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+){0,8}?(?:install|create)\b|^[ \t]*FROM\b"
 )
 _REQUIRES = re.compile(
-    r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[\w.]+(?:[ \t]+[\d.]+|[ \t]*[=<>~]+[ \t]*[\d.]+)?[ \t]*,[ \t]*)*(?:(?:py)?torch|torchvision|torchaudio|python)(?![a-z_])"
+    r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[^\W_][\w.]*(?:[ \t]+[\d.]+|[ \t]*[=<>~]+[ \t]*[\d.]+)?[ \t]*,[ \t]*)*(?:(?:py)?torch|torchvision|torchaudio|python)(?![a-z_])"
 )
 
 

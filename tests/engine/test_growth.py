@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
 
+from hpushim.codemods.edits.floor import documented
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import examine
 from hpushim.matrix import load
@@ -71,3 +73,10 @@ def test_values_made_of_each_other_in_a_circle(size: int, form: str, asked: str)
     text = f"import torch\n{circle}if {asked.format('x0')}: pass\n"
     found = examine(text, "python", "a.py", Context(Target(), load()))
     assert not [each.message for each in found if each.code == "HPU004"]
+
+
+@pytest.mark.parametrize("line", ["_", "a,", "a ", "[`*_", "1.", "a 1.1,", "- ", "*_"])
+def test_a_long_line_of_a_document_is_read_at_once(line: str) -> None:
+    before = time.process_time()
+    assert not [*documented(f"torch\n{line * 20_000}\n")]
+    assert time.process_time() - before < 3
