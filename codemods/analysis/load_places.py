@@ -52,11 +52,10 @@ def only_copied(module: Module, call: ast.Call) -> bool:
 
 def makes_tensor(module: Module, call: ast.Call) -> ast.Call | None:
     """The ``torch.from_numpy`` that is given what is loaded, which then is an array: it lies on no device."""
-    values = module.view(Values)
-    for edge in values.reach(call, values.uses):
-        taker = edge.node if edge.how == "passed" else None
-        if isinstance(taker, ast.Call) and module.qualified(taker.func) == "torch.from_numpy":
-            return taker
+    values, takers = module.view(Values), module.index.calls("from_numpy")
+    for edge in values.reach(call, values.uses) if takers else ():
+        if edge.how == "passed" and edge.node in takers and module.qualified(edge.node.func) == "torch.from_numpy":  # fmt: skip
+            return edge.node
     return None
 
 

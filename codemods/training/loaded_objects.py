@@ -23,6 +23,8 @@ _OF_ARRAY = "torch.from_numpy"
 _GIVEN = ("weights_only", None)
 #: What lets torch load such objects.
 _ALLOWED = frozenset(["safe_globals", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"])
+#: So many parts of one object are followed to a place; no program was seen with more.
+_WAYS = 64
 _ASKS = ("isinstance", "hasattr", "issubclass")
 
 
@@ -93,14 +95,14 @@ def _reached(module: Module, load: ast.Call) -> tuple[list[Edge], set[ast.AST | 
             if made is not None:
                 yield Edge(At(made), "taken")
 
-    reached = [*values.reach(load, uses, SAME | {"taken"})]
+    reached = [*values.reach(load, uses, SAME | {"taken"}, ways=_WAYS)]
     given = [edge.node for edge in reached if edge.how in ("passed", "unpacked") and isinstance(edge.node, ast.AST)]  # fmt: skip
     calls = {each for node in given for each in (node, module.parent(node)) if isinstance(each, ast.Call)}  # fmt: skip
     others = [
         call for call in calls if not (module.qualified(call.func) or "").startswith("torch.")
     ]
     seen: set[At] = set()
-    return reached, {edge.node for call in others for edge in values.reach(call, values.uses, seen=seen)}  # fmt: skip
+    return reached, {edge.node for call in others for edge in values.reach(call, values.uses, seen=seen, ways=_WAYS)}  # fmt: skip
 
 
 def _tensors(module: Module, edge: Edge) -> ast.Call | None:

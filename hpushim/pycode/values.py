@@ -97,14 +97,17 @@ class Values(Backward, Forward):
         step: Callable[[At], Iterable[Edge]],
         how: frozenset[How] = SAME,
         seen: set[At] | None = None,
+        ways: int = 0,
     ) -> Iterator[Edge]:
         """Every edge that ``step`` (``sources``, ``uses``) leads to from a place: on along those of ``how``, which come once, to all ends.
 
-        With ``seen``, the places that ways from other starts came to, nothing is gone through again.
+        With ``seen``, the places that ways from other starts came to, nothing is gone through again. With ``ways``, no node is gone
+        through by more than so many: containers that hold each other in circles have thousands.
         """
         first = start if isinstance(start, At) else At(start)
         seen = set() if seen is None else seen
         todo = [first] if first not in seen else []
+        come: dict[ast.AST | Cell, int] = {}
         while todo:
             for edge in step(todo.pop()):
                 if edge.how not in how:
@@ -112,7 +115,10 @@ class Values(Backward, Forward):
                 elif edge.at not in seen and edge.at != first:
                     seen.add(edge.at)
                     yield edge
-                    todo.append(edge.at)
+                    if ways:
+                        come[edge.node] = come.get(edge.node, 0) + 1
+                    if come.get(edge.node, 0) <= ways:
+                        todo.append(edge.at)
 
     def origins(self, node: ast.AST) -> list[ast.AST]:
         """The expressions (and parameters, imports, definitions) that a value comes from in the end."""

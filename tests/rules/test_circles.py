@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from hpushim.engine.context import Context
-from hpushim.engine.one_file import settle
+from hpushim.engine.one_file import examine, settle
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -65,3 +65,9 @@ def test_what_is_asked_of_a_circle_ends(circle: str, use: str, style: Literal["n
     for path in ("a.py", "setup.py"):
         done = settle(text, "python", path, CONTEXTS[style])
         assert not [f.message for f in done.findings if f.code == "HPU004"]
+
+
+def test_containers_that_hold_each_other_by_many_keys_are_looked_at_to_the_end() -> None:
+    stores = "".join(f"    {x}['k{i}'] = {y}\n" for i in range(10) for x in "abcd" for y in "abcd")
+    text = f"import torch\n\n\ndef f(path, b, c, d):\n    a = torch.load(path)\n{stores}    g(a)\n    return a.x\n"
+    assert [found.code for found in examine(text, "python", "m.py", CONTEXTS["native"])] == ["HPU615"]  # fmt: skip
