@@ -157,6 +157,7 @@ class Session:
             undo = install()
             if undo is not None:
                 self.applied.append((patch, undo))
+        in_place.keep_templates()
 
     def _on_import(self, patches: list[Patch]) -> Callable[[Any], None]:
         def apply_now(module: Any) -> None:

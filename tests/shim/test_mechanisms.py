@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import struct
 import sys
@@ -286,3 +286,23 @@ def test_any_stack_of_patches_comes_off(choices: list[str]) -> None:
     for undo in reversed(undos):
         assert undo()
     assert snapshot(module) == before
+
+
+def test_templates_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setattr(in_place, "_made", {})
+    shapes: list[in_place._Shape] = [((), 2, 1, 1, 1, 0), (("a", "b"), 0, 0, 0, 0, 12)]
+    try:
+        in_place._found.cache_clear()
+        made = [in_place._template(shape) for shape in shapes]
+        in_place.keep_templates()
+        assert not in_place._made
+        in_place._found.cache_clear()
+        monkeypatch.delattr(in_place, "_compiled")
+        assert [in_place._template(shape) for shape in shapes] == made
+        monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", b"another interpreter")
+        in_place._found.cache_clear()
+        assert in_place._found() == {}
+    finally:
+        in_place._found.cache_clear()

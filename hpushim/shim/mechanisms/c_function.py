@@ -185,6 +185,7 @@ def _original(target: Target) -> Callable[..., Any]:
     return made if isinstance(words, _Method) else made.__get__  # type: ignore[no-any-return]
 
 
+@functools.cache  # each prototype is a class of its own
 def _api(name: str, arguments: int) -> Any:
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * arguments)
     return prototype((name, ctypes.pythonapi))

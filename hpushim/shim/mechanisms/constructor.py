@@ -18,6 +18,11 @@ from typing import Any
 
 from hpushim.shim.mechanisms.in_place import HookUnavailable, Undo, set_attribute
 
+_plain = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+_with_keywords = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.py_object
+)
+
 
 def hook(cls: type, replacement: Callable[..., Any], *, factory: bool = False) -> Undo:
     """Makes ``cls(...)`` call ``replacement(original, cls, *args, **kwargs)``; returns how to undo it.
@@ -102,13 +107,7 @@ def _install(
     old = slot.value
     if old is None or old == slot_tp_new:
         raise HookUnavailable(f"{cls.__qualname__} already has a constructor written in Python")
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p
-    )
-    with_keywords = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.py_object
-    )
-    call_plain, call_keywords = prototype(old), with_keywords(old)
+    call_plain, call_keywords = _plain(old), _with_keywords(old)
 
     def original(cls: type, *args: Any, **kwargs: Any) -> Any:
         return call_keywords(cls, args, kwargs) if kwargs else call_plain(cls, args, None)

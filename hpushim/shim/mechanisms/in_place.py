@@ -8,12 +8,15 @@ signature; wrappers take and hand on whatever comes.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import inspect
 import itertools
+import marshal
 import types
 from collections.abc import Callable
 from typing import Any
 
+from hpushim.kept import Kept
 from hpushim.shim import log
 from hpushim.shim.patch import MISSING, Patch
 
@@ -275,8 +278,38 @@ _HOLE = "__hpushim_hole__"
 _PARAMETER = "__hpushim_parameter_{}__"
 
 
+_Shape = tuple[tuple[str, ...], int, int, int, int, int]
+_made: dict[_Shape, types.CodeType] = {}
+"""The templates that were compiled since they were last kept."""
+
+
+def keep_templates() -> None:
+    """Keeps what was compiled for the next process: that is a tenth of an activation."""
+    if _made:
+        _found().update(_made)
+        _kept().write(importlib.util.MAGIC_NUMBER + marshal.dumps(_found()))
+        _made.clear()
+
+
+def _kept() -> Kept:
+    return Kept(__file__, "templates", ())
+
+
 @functools.cache
-def _template(
+def _found() -> dict[_Shape, types.CodeType]:
+    data, magic = _kept().read() or b"", importlib.util.MAGIC_NUMBER
+    return marshal.loads(data[len(magic) :]) if data.startswith(magic) else {}
+
+
+def _template(shape: _Shape) -> types.CodeType:
+    """Code that hands all arguments to a global, for the arguments of ``_compiled``."""
+    code = _found().get(shape) or _made.get(shape)
+    if code is None:
+        code = _made[shape] = _compiled(*shape)
+    return code
+
+
+def _compiled(
     freevars: tuple[str, ...], positional: int, only: int, named: int, by_name: int, flags: int
 ) -> types.CodeType:
     """Code that hands all arguments to a global; it names the free variables that it must carry.
@@ -299,15 +332,13 @@ def _template(
     if flags & inspect.CO_VARKEYWORDS:
         taken.append(f"**{rest}")
         given.append(f"**{rest}")
-    outer = "".join(f" {name} = None\n" for name in freevars) or " pass\n"
-    inner = "".join(f"  if 0: {name}\n" for name in freevars)
-    source = (
-        f"def outer():\n{outer} def trampoline({', '.join(taken)}):\n"
-        f"{inner}  return {_HOLE}({', '.join(given)})\n return trampoline\n"
-    )
-    scope: dict[str, Any] = {}
-    exec(source, scope)
-    code: types.CodeType = scope["outer"]().__code__
+    call = f"lambda {', '.join(taken)}: {_HOLE}({', '.join(given)})"
+    if freevars:  # never evaluated, but carried
+        carried = ", ".join(freevars)
+        call = f"lambda {carried}: {call} if 1 else ({carried})"
+    code: types.CodeType = compile(call, "", "eval")
+    for _ in range(2 if freevars else 1):
+        code = next(one for one in code.co_consts if isinstance(one, types.CodeType))
     return code
 
 
@@ -320,7 +351,7 @@ _ANYTHING = _anything.__code__
 def _trampoline(
     taking: types.CodeType, original: types.CodeType, defaults: dict[str, Any], key: str
 ) -> types.CodeType:
-    code = _template(
+    shape = (
         original.co_freevars,
         taking.co_argcount,
         taking.co_posonlyargcount,
@@ -328,6 +359,7 @@ def _trampoline(
         sum(name in defaults for name in taking.co_varnames[: taking.co_argcount]),
         taking.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
     )
+    code = _template(shape)
     # A code's own variables begin with its parameters.
     spelled = dict(zip(code.co_varnames, taking.co_varnames, strict=False))
 

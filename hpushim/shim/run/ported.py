@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from hpushim.patterns import lazily
 from hpushim.shim.run import children, own
 
 _PACKAGE = "habana_frameworks"
 _MOST = 200  # files
-_IMPORTED = re.compile(
+_IMPORTED = lazily(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^#\n]*)|import[ \t]+([^#\n]+))", re.MULTILINE
 )
-_CUDA = re.compile(r"\b(cuda|nccl)\b")
+_CUDA = lazily(r"\b(cuda|nccl)\b")
 
 
 class Choice(NamedTuple):
