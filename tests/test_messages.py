@@ -26,6 +26,7 @@ def test_sentences_are_short() -> None:
 #: Words that only those who build for Gaudi know; words that refer to a sentence before.
 _UNCLEAR = re.compile(r"\b(?:scale-out|side channel|one of 1\.21 or later|that of|those of)\b")
 _REFERS = re.compile(r"(?:Its|These|Those|They|That|The others?)\b")
+_COMPARED = re.compile(r"\b(?:later|older|up to Gaudi release|1\.2\d)\b")
 _SENTENCES = re.compile(r"(?<=[.;:?]) (?=\S)")
 
 
@@ -37,3 +38,5 @@ def test_what_a_message_shows_of_a_note_is_short_and_names_what_it_is_about(row:
         assert not _REFERS.match(advice) and not _UNCLEAR.search(shown), shown
         long = [part for part in _SENTENCES.split(shown) if len(messages.words(part)) > messages.LONGEST]  # fmt: skip
         assert not long and len(shown.split()) <= 55, long or shown
+        # An old release alone says nothing of the target: it is in brackets, or compared with others.
+        assert "release 1.19" not in shown or _COMPARED.search(shown), shown

@@ -66,7 +66,7 @@ class RowNameRule(RowRule):
             told.add(row.name)
             yield self.finding(
                 node,
-                f"`{module.source(node).splitlines()[0]}`: {inside(verdict.note)}",
+                f"`{module.source(node).splitlines()[0]}`{_origin(module, node, row)}: {inside(verdict.note)}",
                 fix=self.rewrite(module, node, row),
                 row=row.name,
                 code=row.rule,
@@ -79,10 +79,13 @@ class RowNameRule(RowRule):
 
     def level(self, module: Module, node: ast.expr, severity: Severity) -> Severity:
         """The severity of a use: what comes from a package that the code may do without is not reached without it."""
+        return "warning" if severity == "error" and self.may_lack(module, node) else severity
+
+    def may_lack(self, module: Module, node: ast.expr) -> bool:
+        """Does the code do without the package that a name comes from?"""
         base = root(node)
-        bound = module.bindings(base) if severity == "error" and isinstance(base, ast.Name) else []
-        imports = [binding.node for binding in bound if binding.kind == "import"]
-        return "warning" if any(optional(module, each) for each in imports) else severity
+        bound = module.bindings(base) if isinstance(base, ast.Name) else []
+        return any(optional(module, each.node) for each in bound if each.kind == "import")
 
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
         """What a subclass can put in the place of a use."""
@@ -123,3 +126,9 @@ def _is_reason(row: Row, name: str) -> bool:
     if row.status not in ADVICE:
         return True
     return row.status != "native" and len(name.rpartition(".")[2]) >= _LONG
+
+
+def _origin(module: Module, node: ast.expr, row: Row) -> str:
+    """The library of a name that does not say it: `` of apex`` for ``BertLayerNorm``."""
+    library = row.name.partition(".")[0]
+    return f" of {library}" if row.area == "library" and library not in module.source(node) else ""

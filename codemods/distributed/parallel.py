@@ -248,7 +248,7 @@ class DeviceIds(Rule):
             )  # fmt: skip
         return self.finding(
             node,
-            f"`{module.source(node)}` has nothing to do on Gaudi, where a process has one device; "
+            f"`{module.source(node)}` does nothing useful on Gaudi, where a process has one device; "
             f"use DistributedDataParallel for several devices{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",

@@ -99,7 +99,7 @@ class InferenceLoop(Rule):
         answer = ask(module, _COUNTED)
         return self.finding(
             index,
-            f"`{module.source(index).splitlines()[0]}` depends on a number that changes in each iteration. {sentence(answer.note)}",
+            f"`{module.source(index).splitlines()[0]}` has an index that changes in each iteration. {sentence(answer.note)}",
             row=answer.row,
             code="HPU528",
         )

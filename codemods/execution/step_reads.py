@@ -99,7 +99,7 @@ class StepRead(Rule):
             answer = ask(module, row)
             yield self.finding(
                 node,
-                f"`{_shown(module, node)}` reads a tensor's value in every step. {sentence(answer.note)}",
+                f"`{_shown(module, node)}` needs a tensor's value on the host in every step. {sentence(answer.note)}",
                 row=answer.row,
             )
 

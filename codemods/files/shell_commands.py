@@ -135,7 +135,7 @@ class ShellCommands(TextRule):
     def _text(self, document: Document, ours: list[Command]) -> Iterator[Finding]:
         """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
         for command in ours:
-            parts: list[Finding | Word] = [*self._command(document, command)]
+            parts: list[Finding | Word] = [f for f in self._command(document, command) if KEPT not in f.message]  # fmt: skip
             docker = command.program in ("docker", "podman", "nvidia-docker")
             parts += [w for w in command.words if docker and _TO_CONTAINER.match(w.text)]
             named = [a for a in command.assignments if a.name == _CARDS or _IGNORED.match(a.name)]

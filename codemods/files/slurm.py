@@ -89,6 +89,5 @@ def _options(command: Command) -> list[tuple[str, Span]]:
 
 
 def _told(text: str, option: str) -> str:
-    if option.startswith(_NAMED):
-        return f"`{text}` requests GPUs from Slurm. With Intel's fork of Slurm these are Gaudi devices; on another cluster, write its name for Gaudi devices"
-    return f"`{text}` requests GPUs from Slurm. With Intel's fork of Slurm these are Gaudi devices; on another cluster, write --gres=NAME:NUMBER with its name for Gaudi devices"
+    written = "write" if option.startswith(_NAMED) else "write --gres=NAME:NUMBER with"
+    return f"`{text}` requests GPUs from Slurm. With Intel's fork of Slurm it gives Gaudi devices and can stay; on another cluster, {written} the cluster's name for Gaudi devices"

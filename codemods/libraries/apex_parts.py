@@ -11,8 +11,7 @@ from hpushim.matrix import Row
 from hpushim.model import Severity
 from hpushim.pycode.tries import NO_MODULE, kinds
 
-from ..analysis.names import called, root
-from ..analysis.optional_packages import optional
+from ..analysis.names import called
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import Given, arguments_of, by_row
 from ..bases.row_name import RowNameRule
@@ -42,10 +41,7 @@ class ApexPart(RowNameRule):
 
     def level(self, module: Module, node: ast.expr, severity: Severity) -> Severity:
         """Where nothing catches that apex is not there, its import stops the program."""
-        base = root(node)
-        bound = module.bindings(base) if isinstance(base, ast.Name) else []
-        imports = [binding.node for binding in bound if binding.kind == "import"]
-        return severity if any(optional(module, each) for each in imports) else "error"
+        return severity if self.may_lack(module, node) else "error"
 
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
         """Torch's class in the place of apex's, without the arguments that it lacks."""

@@ -166,7 +166,7 @@ class Library(RowRule):
         )
 
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
-        row = _used_part(module, alias, name) or _row(module, name)
+        row, used = _used_part(module, alias, name) or (_row(module, name), "")
         certain = not guarded(module, alias)
         if (
             row is None
@@ -190,18 +190,11 @@ class Library(RowRule):
         place: ast.alias | ast.expr = alias
         package = name.split(".", maxsplit=1)[0]
         shown = next((each for each in (package, name) if each in row.names), row.name)
-        said = f"`{shown}`: {inside(verdict.note)}"
+        said = f"{used or f'`{shown}`'}: {inside(verdict.note)}"
         if optional(module, alias):
             use = unguarded(module, alias) or unnoted(module, alias)
-            if use is None:
-                severity, said = (
-                    "note",
-                    f"{said}; the import is optional, so the code also runs without it",
-                )
-            else:
-                said = (
-                    f"{said}; the import is optional, but line {use.lineno} uses it without a check"
-                )
+            then = f"but line {use.lineno} uses it without a check" if use else "so the code also runs without it"  # fmt: skip
+            severity, said = severity if use else "note", f"{said}; the import is optional, {then}"
         elif severity == "error" and (use := unnoted(module, alias)):
             place, said = (
                 use,
@@ -372,9 +365,9 @@ def _row(module: Module, name: str) -> Row | None:
     return None
 
 
-def _used_part(module: Module, alias: ast.alias, name: str) -> Row | None:
-    """The row of the part of a package that is used: ``torch_scatter.scatter_min``, also by ``scatter(…, reduce="min")``."""
-    found: list[Row | None] = []
+def _used_part(module: Module, alias: ast.alias, name: str) -> tuple[Row, str] | None:
+    """The row of the part of a package that is used, ``torch_scatter.scatter_min``, also by ``scatter(…, reduce="min")``, and that use."""
+    found: list[tuple[Row, str]] = []
     for use in module.index.names(alias.asname or alias.name):
         above, part = module.parent(use), name
         if isinstance(above, ast.Attribute):
@@ -382,9 +375,10 @@ def _used_part(module: Module, alias: ast.alias, name: str) -> Row | None:
             above = module.parent(above)
         if isinstance(above, ast.Call):
             given = [module.constant(keyword.value) for keyword in above.keywords if keyword.arg == "reduce"]  # fmt: skip
-            kinds = [f"{part}_{each}" if each else name.partition(".")[0] for each in given]
-            found += [module.matrix.row(each, "package") for each in (*kinds, *([part] if part != name else ()))]  # fmt: skip
-    return min(filter(None, found), key=lambda row: ("error", "warning", "note").index(SEVERITY.get(row.status, "note")), default=None)  # fmt: skip
+            kinds = [(f"{part}_{each}", f'{word(above.func)}(reduce="{each}")') if each else (name.partition(".")[0], "") for each in given]  # fmt: skip
+            kinds += [(part, part)] if part != name else []
+            found += [(row, f"`{shown}` on line {above.lineno}" if shown else "") for each, shown in kinds if (row := module.matrix.row(each, "package"))]  # fmt: skip
+    return min(found, key=lambda one: ("error", "warning", "note").index(SEVERITY.get(one[0].status, "note")), default=None)  # fmt: skip
 
 
 def _is_idle(module: Module, alias: ast.alias, row: Row) -> bool:

@@ -415,11 +415,11 @@ class _Review:
         elif check not in self._stuck:
             told += "which depends on another check that is not changed; resolve that finding first"
         else:
-            told += "which hpushim cannot rewrite. It finds no CUDA on Gaudi, so the program "
+            told += "which hpushim cannot rewrite. The check finds no CUDA on Gaudi, so the program "  # fmt: skip
             if check.demanded:
                 told += "stops here; port that code by hand, then migrate again"
             elif self._leaves_gaudi(check):
-                told += "skips that code; to run it there, port it by hand, then migrate again"
+                told += "skips that code and leaves Gaudi unused; port that code by hand, then migrate again"
             else:
                 told += "skips that code; check that the program works without it"
         code, severity = self._rule.HPU028, self._rule.HPU028.severity

@@ -73,7 +73,7 @@ def _takes_text(module: Module, call: ast.Call) -> bool:
 
 
 def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewrite | None:
-    """``--no-accel`` beside ``--no-cuda``, which goes on to work and names the attribute."""
+    """``--no-accel`` beside ``--no-cuda``, which still works and names the attribute."""
     new = re.sub(r"(?<![a-z])cuda(?![a-z])", "accel", text)
     names = [module.constant(each) for each in call.args]
     taken = any(

@@ -90,7 +90,7 @@ def programs(
         if is_called(path):
             beside = shown and not (path in named and named[path].first)
             points += (_CALLED - 6 * beside) if points else 8
-            why.append("is named for training")
+            why.append("its name suggests training")
         elif _OTHERS.search(PurePath(path).stem):
             points -= 10
         elif does_more(path, starts, named):

@@ -281,7 +281,7 @@ def _legend(assessment: Assessment) -> Iterator[Line]:
     for number, meant in enumerate(words.legend(assessment)):
         yield [(f"{'' if number else 'Legend:':8}{meant}", "dim")]
     release = assessment.report.target.stack
-    yield [(f"        `hpushim explain HPU101` explains a code; with --rows it shows exceptions, and which release a message was read in where that is not {release}", "dim")]  # fmt: skip
+    yield [(f"        `hpushim explain HPU101` explains a code; with `--rows` it also shows what the messages leave out: cases that differ, and the Gaudi release in which a fact was seen, if not {release}", "dim")]  # fmt: skip
 
 
 def _clipped(text: str) -> str:

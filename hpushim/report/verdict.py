@@ -98,7 +98,7 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     said = []
     if unknown:
         it, package = ("it", "package") if len(unknown) == 1 else ("them", "packages")
-        said.append(f"Not counted: work for the {package} {_named(unknown)}; to assess {it}, add `--env PYTHON`, a Python that has {it}.")  # fmt: skip
+        said.append(f"Not counted: work for the {package} {_named(unknown)}; to assess {it}, add `--env PYTHON`, the path of a Python that has {it} installed.")  # fmt: skip
     if unsure:
         said.append(f"No source shows whether {_named(unsure)} {_verb(len(unsure), 'works')} on Gaudi.")  # fmt: skip
     first = decisive and verdict not in _NOTHING

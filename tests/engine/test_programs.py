@@ -135,7 +135,7 @@ def test_what_each_sign_weighs(path: str, what: str, named: Started | None, poin
     assert {each.path: number for number, each in found}.get(path) == points
     signs = {"trains": "has a training loop", "uses": "uses the training loop of `lib_zq/fit.py`", "loads": "may load a training loop by name"}  # fmt: skip
     wanted = [signs[what.split(maxsplit=1)[0]]] if what else []
-    wanted += ["is named for training"] * ("train" in path.rpartition("/")[2])
+    wanted += ["its name suggests training"] * ("train" in path.rpartition("/")[2])
     wanted += [f"`{named.by}` has a command that starts it"] if named else []
     assert {each.why for _, each in found if each.path == path} == ({", ".join(wanted)} if points is not None else set())  # fmt: skip
 

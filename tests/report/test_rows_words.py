@@ -170,7 +170,7 @@ NAMED = "`a`, `b`, `c` and 2 more"
 
 
 def _open(names: str, it: str = "it", package: str = "package") -> str:
-    return f"Not counted: work for the {package} {names}; to assess {it}, add `--env PYTHON`, a Python that has {it}."
+    return f"Not counted: work for the {package} {names}; to assess {it}, add `--env PYTHON`, the path of a Python that has {it} installed."
 
 
 @pytest.mark.parametrize("verdict", ["ready", "blocked", "needs work", "incomplete", "nothing to do"])  # fmt: skip

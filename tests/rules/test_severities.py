@@ -131,3 +131,19 @@ def test_what_is_compiled_of_torch_scatter_stops_in_a_step(taken: str, form: str
     text = f"import torch\n{form.format(taken)}\n\n\ndef f(net, loader):\n{body}"
     found = {each.severity for each in examined(text) if each.code == "HPU715"}
     assert ("error" in found) == (TAKEN[taken] and step)
+
+
+@pytest.mark.parametrize("kind", ["min", "max", "mul"])
+@pytest.mark.parametrize(("imported", "called", "shown"), [
+    ("from torch_scatter import scatter", "scatter(x, i, reduce='{}')", '`scatter(reduce="{}")` on line 5'),
+    ("from torch_scatter import scatter as join", "join(x, i, reduce='{}')", '`join(reduce="{}")` on line 5'),
+    ("import torch_scatter", "torch_scatter.scatter(x, i, reduce='{}')", '`scatter(reduce="{}")` on line 5'),
+    ("import torch_scatter", "torch_scatter.scatter_{}(x, i)", "`torch_scatter.scatter_{}` on line 5"),
+])  # fmt: skip
+def test_a_part_of_a_package_is_named_as_the_code_uses_it(imported: str, called: str, shown: str, kind: str) -> None:  # fmt: skip
+    found = examined(
+        f"import torch\n{imported}\n\ndef f(x, i):\n    return {called.format(kind)}.cuda()\n"
+    )
+    assert [each.message.partition(":")[0] for each in found if each.code == "HPU715"] == [
+        shown.format(kind)
+    ]
