@@ -98,7 +98,7 @@ def starts(folder: Path) -> dict[str, list[float]]:
         ("torch.tensor([1.0], device=)", 2.0),
         ("host.to(text)", 1.5),
         ("hpu.to(text), no move", 1.5),
-        ("hpu.to(device object), no move", 2.0),
+        ("hpu.to(device object), no move", 1.05),
         ("torch.empty(1)", 1.25),
         ("torch.device(text)", 1.5),
         ("GPT step", 1.01),

@@ -184,3 +184,41 @@ def test_another_processor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thunks.platform, "machine", lambda: "aarch64")
     with pytest.raises(HookUnavailable, match="aarch64"):
         thunks.check()
+
+
+def test_calls_that_need_no_python_are_those_described() -> None:
+    class Own(bytes):
+        pass
+
+    seen: list[Any] = []
+
+    def replacement(original: Callable[..., Any]) -> Callable[..., Any]:
+        call = telling(seen)(original)
+        call.__hpushim_straight__ = c_function.Straight(bytes, bytes.__basicsize__ - 1, ord("c"))  # type: ignore[attr-defined]
+        return call
+
+    text, find = b"abc", bytes.find
+    undo = c_function.exchange(find, replacement)  # type: ignore[arg-type]
+    try:
+        for _ in range(300):  # past the point where the interpreter chooses its ways
+            assert (text.find(b"b"), find(text, b"a")) == (1, 0)
+        assert not seen
+        for call in (text.find, lambda *given: find(text, *given)):
+            for given in ((b"c",), (Own(b"b"),), (98,), (b"b", 0), (b"b", 0, 3)):
+                del seen[:]
+                assert call(*given) == (2 if given == (b"c",) else 1)  # type: ignore[operator]
+                assert seen == [((text, *given), {})]
+        for wrong in (text.find, lambda: text.find(b"b", more=1), lambda: find(b"b")):  # type: ignore[call-overload, call-arg]
+            with pytest.raises(TypeError):
+                wrong()
+        with pytest.raises(TypeError):
+            find(1, b"b")  # type: ignore[arg-type]
+        inner = c_function.exchange(find, telling(seen))  # type: ignore[arg-type]
+        del seen[:]
+        assert find(text, b"b") == 1 and len(seen) == 2
+        assert inner()
+        assert find(text, b"b") == 1 and len(seen) == 2
+    finally:
+        assert undo()
+    del seen[:]
+    assert text.find(b"c") == 2 and not seen

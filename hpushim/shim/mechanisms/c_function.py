@@ -17,7 +17,7 @@ import functools
 import math
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpushim.shim.mechanisms import thunks
 from hpushim.shim.mechanisms.in_place import HookUnavailable, Undo
@@ -92,15 +92,34 @@ _LAYOUTS: dict[type, Any] = {
 }
 
 
+class Straight(NamedTuple):
+    """Which calls of a method need no Python: with one argument, of exactly this type, that holds another byte at this place."""
+
+    kind: type
+    at: int
+    byte: int
+
+
 def exchange(target: Target, replacement: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Undo:  # fmt: skip
     """Makes ``target`` do what ``replacement(original)`` does, whoever holds it; returns how to undo it.
 
     A method's and a getter's replacement is called with the instance first. ``original`` is called the same way and does
-    what ``target`` did. Raises HookUnavailable.
+    what ``target`` did. A method's replacement may have a ``Straight`` as ``__hpushim_straight__``: such calls of the method do what
+    they did. Raises HookUnavailable.
     """
     _try_out()
     now = _calls.get(id(target))
-    return _exchange(target, replacement(now[-1] if now else _original(target)))
+    call = replacement(now[-1] if now else _original(target))
+    straight: Straight | None = getattr(call, "__hpushim_straight__", None)
+    past = _past(target, straight) if straight and not now else None
+    return _exchange(target, call, past)
+
+
+@functools.cache  # for good, as all such code
+def _past(target: types.MethodDescriptorType, straight: Straight) -> int:
+    original: Any = _original(target)
+    vectorcall = _words(original).vectorcall
+    return thunks.past(thunks.for_object(target), *straight, original, vectorcall)
 
 
 def is_exchanged(target: Target) -> bool:
@@ -108,7 +127,7 @@ def is_exchanged(target: Target) -> bool:
     return bool(_calls.get(id(target)))
 
 
-def _exchange(target: Target, call: Callable[..., Any]) -> Undo:
+def _exchange(target: Target, call: Callable[..., Any], past: int | None = None) -> Undo:
     words = _words(target)
     if isinstance(words, _Getter):
         return _exchange_getter(words, call)
@@ -124,7 +143,7 @@ def _exchange(target: Target, call: Callable[..., Any]) -> Undo:
     thunks.keep(target, own, call)  # another thread may be about to use them
     thunk.word.value = id(call)
     words.definition = mine = ctypes.addressof(own)
-    words.vectorcall = thunk.call
+    words.vectorcall = past or thunk.call
 
     def undo() -> bool:
         if not calls or calls[-1] is not call or words.definition != mine:

@@ -48,6 +48,29 @@ def for_object(target: object) -> Thunk:
     return _taken[id(target)]
 
 
+def past(thunk: Thunk, kind: type, at: int, byte: int, original: object, vectorcall: int) -> int:
+    """Code in the place of ``thunk.call`` that calls ``original`` by itself where the instance and one argument are given, an
+    object of exactly this type that holds another byte than ``byte`` at this place; any other call goes to the thunk.
+    """
+    keep(kind, original)
+    slow = b"\x49\xbb" + struct.pack("<Q", thunk.call) + b"\x41\xff\xe3"
+    straight = (
+        b"\x48\xbf" + struct.pack("<Q", id(original))  # mov rdi, original
+        + b"\x49\xbb" + struct.pack("<Q", vectorcall) + b"\x41\xff\xe3"  # mov r11, address; jmp r11
+    )  # fmt: skip
+    code = straight
+    for condition, skip in (
+        (b"\x80\x78" + bytes([at, byte]), b"\x74"),  # cmp byte [rax + at], byte; je
+        # mov r11, kind; mov rax, [rsi + 8], the argument after the instance; cmp [rax + 8], r11; jne
+        (b"\x49\xbb" + struct.pack("<Q", id(kind)) + b"\x48\x8b\x46\x08\x4c\x39\x58\x08", b"\x75"),
+        (b"\x83\xfa\x02", b"\x75"),  # cmp edx, 2; jne
+        (b"\x48\x85\xc9", b"\x75"),  # test rcx, rcx: none has a name; jne
+    ):  # fmt: skip
+        code = condition + skip + bytes([len(code)]) + code
+    (address,) = _executable([_ENTER + code + slow])
+    return address
+
+
 @functools.cache
 def getter() -> int:
     """Code for a ``getter(self, closure)`` that calls the Python function which is the closure."""
