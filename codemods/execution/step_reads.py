@@ -146,7 +146,7 @@ def _is_share(module: Module, given: ast.expr) -> bool:
 
 def _spread(module: Module, node: ast.Call) -> bool:
     """``x.permute(*order)`` in a step, where the order is a tensor: each of its elements is read."""
-    given = [arg.value for arg in node.args if isinstance(arg, ast.Starred)]
+    given = [arg.value for arg in node.args if isinstance(arg, ast.Starred) and "shape" not in word(arg.value)]  # fmt: skip
     return any(
         is_tensor(module, each) and not stays_on_host(module, each) and runs_in_step(module, node)
         for each in given

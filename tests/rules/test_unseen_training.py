@@ -227,3 +227,14 @@ def test_a_tensor_that_is_spread_into_sizes_is_read(made: str, use: str, named: 
     text = "import torch\n\n\ndef f(net, loader):\n"
     assert ("HPU513" in settled(text + step)[1]) == SPREAD[made]
     assert "HPU513" not in settled("import torch\n\n\ndef look(x):\n    x = x.cuda()\n    for _ in x:\n" + look)[1]  # fmt: skip
+
+
+@pytest.mark.parametrize("spreading", SPREADING)
+@pytest.mark.parametrize(("name", "read"), [("shape", False), ("output_shape", False), ("order", True)])  # fmt: skip
+def test_sizes_that_a_forward_pass_is_given_are_not_read(spreading: str, name: str, read: bool) -> None:  # fmt: skip
+    text = (
+        "import torch\n\n\nclass Sum(torch.nn.Module):\n"
+        f"    def forward(self, x, {name}):\n        return self.net(x) + {spreading.format(name)}\n\n\n"
+        "model = Sum().cuda()\nfor x, y in loader:\n    model(x.cuda(), y).sum().backward()\n"
+    )
+    assert ("HPU513" in settled(text)[1]) == read
