@@ -8,7 +8,7 @@ from contextlib import suppress
 from hpushim.engine.base.text import Text
 
 from .project_facts import MAKERS, MAKERS_NAMED
-from .verdict import ask, inside
+from .verdict import inside
 from .versions import judge
 
 #: In the code of a project that has something to rewrite.
@@ -67,18 +67,20 @@ def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bo
 
     ``versions``: those that the requirement at hand admits, whatever other files say.
     """
-    if name.startswith("nvidia-"):
-        return "it works on NVIDIA GPUs only; remove it", ask(text, name).row, True
+    covered = text.matrix.covering(name) if name.startswith("nvidia-") else None
+    if covered is not None and covered.status == "noop":
+        return "it is a CUDA library; remove it", covered.name, True
     plain = _FOR_CUDA.sub("", name)  # cupy-cuda12x
-    known = text.matrix.row(name.replace("-", "_"), "package") or text.matrix.row(plain, "package")
-    if known is None and _FOR_CUDA.search(name):
-        return (
-            "its name contains CUDA, and hpushim does not know it; check whether it runs on the "
-            "CPU",
-            None,
-            False,
-        )
-    if known is None or not known.rule.startswith(("HPU7", "HPU620")) or _unmade(text, known.name):
+    known = text.matrix.row(name.replace("-", "_"), "package") or text.matrix.row(plain, "package") or covered  # fmt: skip
+    named = _FOR_CUDA.search(name)
+    if (known is None and named) or (known and known is covered and known.status == "unknown"):
+        of = "CUDA" if named else "NVIDIA"
+        return f"its name contains {of}, and hpushim does not know it; check whether it runs on the CPU", None, False  # fmt: skip
+    if (
+        known is None
+        or not known.rule.startswith(("HPU7", "HPU609", "HPU620"))
+        or _unmade(text, known.name)
+    ):
         return None
     verdict = judge(text, known, versions)
     if verdict.status not in ("unsupported", "changed", "partial"):

@@ -17,7 +17,7 @@ from ..analysis.verdict import ask
 from ..values.releases import leaves_out_gaudis
 
 _CONDA = re.compile(
-    r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
+    r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?)\b|\+cu\d+|=\w*cuda\w*$"
 )
 _PINNED = re.compile(
     r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<asked>(?:===?|=|<=?|~=)\s*\S.*)"
@@ -29,7 +29,7 @@ _INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
 _REPOSITORY = re.compile(r"[@/].*/([\w.-]+?)(?:\.git)?/?$")
 #: Those of Linux distributions, and the packages of CUDA in them.
 _SYSTEM = frozenset(["apt", "apt-get", "aptitude", "yum", "dnf", "microdnf"])
-_IN_SYSTEM = re.compile(rf"(?:{LIBRARIES}|cuda|nvidia-(?:cuda|cudnn)|tensorrt)(?:[-=\d$].*)?")
+_IN_SYSTEM = re.compile(rf"(?:{LIBRARIES}|cuda|nvidia-[\w-]+|tensorrt)(?:[-=\d$].*)?")
 #: Its version is a number or, as in ``cu$CU``, a variable.
 _CUDA_BUILD = re.compile(r"\+cu[\d$]")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu[\d$]")

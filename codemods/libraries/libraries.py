@@ -36,8 +36,6 @@ _ACCELERATORS = ("gpu", "cuda", "dp", "ddp", "ddp2", "ddp_spawn", "ddp_sharded")
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
 
-#: What a project says that settles a package for Gaudi, but for a part.
-_SETTLES = {"e3nn": "jit_script_fx"}
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
 #: The codes of classes that have another one's name put in their place.
@@ -119,7 +117,6 @@ class Library(RowRule):
         strings=(_MAP,),
         attributes=("accelerator",),
         facts=(MAKERS_NAMED, EXTENSIONS),
-        project=(*_SETTLES.values(),),
     )
     also = Wants(
         keywords=(*_ATTENTION, *_QUANTISED),
@@ -200,7 +197,7 @@ class Library(RowRule):
                 use,
                 f"{said}; line {alias.lineno} ignores that it is missing, so this raises NameError",
             )
-        elif severity == "error" and (not certain or _SETTLES.get(row.name) in (module.project.mentions or ())):  # fmt: skip
+        elif severity == "error" and not certain:
             severity = "warning"
         elif severity == "error" and row.rule == "HPU715" and not _serves_steps(module, package):
             severity, said = "warning", f"{said}; no training step of this file uses it"

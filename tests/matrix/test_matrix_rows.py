@@ -399,7 +399,7 @@ def test_every_row_that_says_patch_has_one() -> None:
         # the accelerators reference
         ("SM_MODEL_DIR", "native"),
         ("boolean argparse actions on SageMaker", "unsupported"),
-        ("ec2_instance_type: local", "native"),
+        ("ec2_instance_type: local", "unknown"),
         ("Accelerate on Apple silicon", "native"),
         ("distributed training on MPS", "unsupported"),
         ("several devices on MPS", "unsupported"),

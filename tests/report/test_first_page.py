@@ -133,8 +133,6 @@ PARTS = {
     "from detectron2.layers import Conv2d\nConv2d(3, 3)": None,
     "from detectron2.modeling import build_model\nbuild_model(cfg)": True,
     "from detectron2.layers import nms_rotated\nnms_rotated(x)": True,
-    "import e3nn\ne3nn.o3.Linear('1x0e', '1x0e')": True,
-    "import e3nn\ne3nn.set_optimization_defaults(jit_script_fx=False)\ne3nn.o3.Linear('1x0e', '1x0e')": False,
 }
 
 

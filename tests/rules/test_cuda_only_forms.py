@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from crossed import crossed
 
+from codemods.analysis.versions import judge
+from hpushim.engine.base.text import Text
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.engine.project import analyse
@@ -282,3 +284,39 @@ def test_what_cython_made_is_no_kernel_that_people_wrote(tmp_path: Path, text: s
     (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(2))\n")
     report = analyse([tmp_path], Target(), jobs=1)
     assert [file.lines for file in report.kernels] == ([] if lines is None else [lines])
+
+
+#: Packages whose names begin with NVIDIA's, and what is said of each: removed, of use here, or not known.
+NVIDIAS = {
+    "nvidia-cudnn-cu12==9.1.0.70": "it is a CUDA library; remove it",
+    "nvidia-cublas": "it is a CUDA library; remove it",
+    "nvidia-cusparselt-cu12": "it is a CUDA library; remove it",
+    "nvidia-nccl-cu13": "it is a CUDA library; remove it",
+    "nvidia-dali-cuda120": "Intel's media pipeline",
+    "nvidia-ml-py": "pyhlml",
+    "nvidia-physicsnemo": "its name contains NVIDIA, and hpushim does not know it",
+    "nvidia-lm-eval>=25": "its name contains NVIDIA, and hpushim does not know it",
+}
+ASKS = {"requirements": ("requirements.txt", "torch\n{0}\n"), "shell": ("install.sh", "pip install -U '{0}'\n"), "yaml": ("environment.yml", "dependencies:\n  - pip:\n      - {0}\n")}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", list(NVIDIAS))
+@pytest.mark.parametrize("kind", list(ASKS))
+def test_a_name_that_begins_with_nvidia_is_no_cuda_library_for_that(package: str, kind: str) -> None:  # fmt: skip
+    name, text = ASKS[kind]
+    told = settle(text.format(package), kind, name, Context(Target(), load())).findings  # type: ignore[arg-type]
+    said = [finding.message for finding in told if finding.code == "HPU815"]
+    assert len(said) == 1
+    assert NVIDIAS[package] in said[0]
+    assert ("remove it" in said[0]) == NVIDIAS[package].endswith("remove it")
+
+
+@pytest.mark.parametrize(
+    ("release", "pin", "status"),
+    [("1.24", "", "native"), ("1.24", "==0.6.0", "native"), ("1.24", "==0.5.9", "partial"), ("1.23", "==0.6.0", "changed"), ("1.23", "", "changed")],
+)  # fmt: skip
+def test_e3nn_by_release_and_version(release: str, pin: str, status: str) -> None:
+    text = Text("import e3nn\n", "a.py", Target(stack=release), load())
+    row = load().row("e3nn", "package")
+    assert row is not None
+    assert judge(text, row, pin).status == status
