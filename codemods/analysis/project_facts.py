@@ -248,14 +248,18 @@ _HPARAMS = lazily(rb"\bHParams\((?:[^()]|\([^()]*\))*\)")
 _OFF_SETTING = lazily(rb"[(,\n]\s*(\w+)[ \t]*=[ \t]*False\b")
 
 
-#: ``fast: false`` in YAML, ``_C.MODEL.FAST = False`` of yacs, and whether it is off.
-_SETTING = lazily(rb"\n(?:[ \t-]*(\w+):|_C\.(?:\w+\.)*(\w+)[ \t]*=)[ \t]*(?:([Ff]alse|off|no|null)\b|[\w\"'])[^\n,]*(?=\n)")  # fmt: skip
+#: ``fast: false`` in YAML and JSON, ``_C.MODEL.FAST = False`` of yacs, and whether it is off: whatever is not surely so is on.
+_SETTING = lazily(rb"[\n{,][ \t-]*[\"']?(\w+)[\"']?[ \t]*:[ \t]*(?:([Ff]alse|off|no|null)(?=[ \t]*(?:[\r\n#,}]|\Z))|(?=[^\s#]))")  # fmt: skip
+_NODE = lazily(rb"\n_C\.(?:\w+\.)*(\w+)[ \t]*=[ \t]*(False)?")
+_CODE = lazily(rb"^(?:import|from)[ \t]+\w", re.MULTILINE)
 
 
 def _switches(data: bytes) -> Iterable[bytes]:
     """``compile_model`` for ``add_argument("--compile-model", action="store_true")``, ``compile_model: bool = False``, ``HParams(compile_model=False)``."""
-    some = _SETTING.findall(b"\n" + data) if b"_C." in data or b"import " not in data else ()
-    yield from (b"+" * (not off) + (key or name) for key, name, off in some)
+    some = _NODE if b"_C." in data else _SETTING if _CODE.search(data) is None else None
+    yield from (
+        b"+" * (not off) + name for name, off in (some.findall(b"\n" + data) if some else ())
+    )
     if b"bool" in data:
         yield from _OFF_FIELD.findall(data)
     if b"HParams(" in data:
@@ -269,7 +273,7 @@ def _switches(data: bytes) -> Iterable[bytes]:
 
 
 #: The options and settings that are off unless somebody gives them, by the names that they are read by; with ``+`` those that a file turns on.
-SWITCHES = ProjectFact("options that are off by default", _switches, ("python", "yaml"))
+SWITCHES = ProjectFact("options that are off by default", _switches, ("python", "yaml", "json"))
 _ABOUT_DEVICES = lazily(rb"cuda|gpu|device|dist|ddp|accel", re.IGNORECASE)
 
 
@@ -278,7 +282,7 @@ def _off(data: bytes) -> Iterable[bytes]:
     return (name for name in _switches(data) if not _ABOUT_DEVICES.search(name))
 
 
-OFF_HERE = ProjectFact(OFF, _off, ("python", "yaml"))
+OFF_HERE = ProjectFact(OFF, _off, ("python", "yaml", "json"))
 
 #: An argument by its name: off, an option of the command line, or anything else.
 _ARGUMENT = lazily(

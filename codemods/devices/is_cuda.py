@@ -70,16 +70,19 @@ class IsCuda(Rule):
 def _is_own(module: Module, node: ast.expr) -> bool:
     """Is it an object of a class of the file that has ``is_cuda`` itself?"""
     calls = module.view(Values).calls
-    return any(calls.method(owner, "is_cuda") for each in _made(module, node) for owner in calls.classes_of(each))  # fmt: skip
+    return bool(module.index.definitions("is_cuda")) and any(calls.method(owner, "is_cuda") for each in _made(module, node) for owner in calls.classes_of(each))  # fmt: skip
 
 
 def _made(module: Module, node: ast.expr) -> list[ast.expr]:
     """What makes an object, through names and moves."""
-    found: list[ast.expr] = [node]
-    for each in found:  # grows
-        nearer = (unmoved(each), *module.view(Values).origins(each))
-        found += [one for one in nearer if isinstance(one, ast.expr) and one not in found]
-    return found
+    found, todo = {node}, [node]
+    for each in todo:  # grows
+        moved = unmoved(each)
+        for one in (moved,) if moved is not each else module.view(Values).origins(each):
+            if isinstance(one, ast.expr) and one not in found:
+                found.add(one)
+                todo.append(one)
+    return todo
 
 
 def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Replace:
@@ -122,7 +125,7 @@ def _is_one_of_few(module: Module, node: ast.Attribute, parent: ast.AST | None) 
 
 def _is_packed(module: Module, node: ast.expr) -> bool:
     """Whether it is a ``PackedSequence``: a tuple of tensors, which has ``is_cuda`` and no device."""
-    made = [each for each in _made(module, node) if isinstance(each, ast.Call) and unmoved(each) is each]  # fmt: skip
+    made = [each for each in _made(module, node) if isinstance(each, ast.Call) and unmoved(each) is each] if any(map(module.holds, _PACKED)) else []  # fmt: skip
     names = {(module.qualified(call.func) or "").rpartition(".") for call in made}
     return bool(names) and all(of.startswith("torch.nn.utils.rnn") and name in _PACKED for of, _, name in names)  # fmt: skip
 

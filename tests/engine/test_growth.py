@@ -30,10 +30,13 @@ FORMS = {
     "programs in a list": ("P = [\n", "    [python, '-c', 'import torch; x{n} = torch.ones(2).cuda()'],\n"),
     "texts in a list": ("P = [\n", "    'import torch; x{n} = torch.ones(2).cuda()',\n"),
     "a sum of texts": ("P = (\n", "    'import torch; x{n} = torch.ones(2).cuda()' +\n"),
+    "moves, each of the last": ("def f(y):\n", "    y = y.cuda()\n    if y.is_cuda:\n        y = y + 1\n"),
     "functions": ("", "def f{n}(x, y):\n    for i in range(3): x = x[i > 0].cuda() + y.item()\n    return x\n"),
 }  # fmt: skip
 
 
+#: Each asks for all before it. A sum is as deep as it is long, which Python bounds at some hundred parts.
+_SQUARES = ("a sum of texts", "moves, each of the last")
 _ENDS = {"P = [\n": "]\n", "P = (\n": "'')\n"}
 
 
@@ -60,8 +63,7 @@ def test_four_times_as_much_is_four_times_the_work(form: str) -> None:
         return found
 
     calls(3)  # what is kept for all files
-    # A sum is as deep as it is long, which Python bounds at some hundred parts.
-    assert calls(160) < (17 if form == "a sum of texts" else 4.4) * calls(40)
+    assert calls(160) < (17 if form in _SQUARES else 4.4) * calls(40)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 600])
