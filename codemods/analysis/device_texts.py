@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hpushim.compare import texts
 from hpushim.engine.python.module import Module
 from hpushim.patterns import lazily
+from hpushim.pycode import composed
 
 from ..edits.spelling import on_gaudi
 
@@ -130,10 +131,12 @@ def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
 
 def _suffixed(module: Module, node: ast.AST) -> DeviceText | None:
     """``f"cuda{suffix}"``, where the file has no other suffix than a number behind a colon, and none: ``f":{i}" if i else ""``."""
-    parts = texts.pieces(node) if isinstance(node, (ast.JoinedStr, ast.BinOp, ast.Call)) else None
+    parts = (
+        composed.pieces(node) if isinstance(node, (ast.JoinedStr, ast.BinOp, ast.Call)) else None
+    )
     if not parts or len(parts) != 2 or parts[0] != CUDA or not isinstance(parts[1], ast.expr):
         return None
-    suffixes = [texts.pieces(value) for value in module.values(parts[1])]
+    suffixes = [composed.pieces(value) for value in module.values(parts[1])]
     if not suffixes or any(each is None or (each and str(each[0])[:1] not in (":", "")) for each in suffixes):  # fmt: skip
         return None
     return DeviceText(node, "?")  # type: ignore[arg-type]
@@ -199,7 +202,7 @@ def _beside(module: Module, node: ast.AST) -> tuple[str | None, str | None] | No
         holder = module.parent(holder)
     while isinstance(holder, ast.BinOp) and isinstance(above := module.parent(holder), ast.BinOp) and isinstance(above.op, ast.Add):  # fmt: skip
         holder = above
-    found = texts.pieces(holder, node) if isinstance(holder, ast.expr) else None
+    found = composed.pieces(holder, node) if isinstance(holder, ast.expr) else None
     place = next((i for i, part in enumerate(found or ()) if part is node), None)
     if found is None or place is None:
         return None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hpushim.compare import texts
 from hpushim.engine.python.changes import Change, Remove, Replace
 from hpushim.engine.python.module import Module
+from hpushim.pycode import composed
 from hpushim.pycode.stores import assigned, last_store, stores
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -71,10 +72,10 @@ def _behind_colon(module: Module, constant: ast.Constant) -> Numbered | None:
     whole: ast.expr | None = None
     above: ast.AST | None = constant
     while above is constant or isinstance(above, _COMPOSES):
-        if isinstance(above, ast.expr) and texts.pieces(above):
+        if isinstance(above, ast.expr) and composed.pieces(above):
             whole = above
         above = module.parent(above)
-    parts = texts.pieces(whole) if whole is not None else None
+    parts = composed.pieces(whole) if whole is not None else None
     if whole is None or not parts:
         return None
     if isinstance(above, ast.AugAssign) and above.value is whole and isinstance(above.op, ast.Add):
@@ -115,7 +116,7 @@ def number_of(module: Module, device: ast.expr) -> ast.expr | None:
 
 def chosen_number(module: Module, device: ast.expr) -> str:
     """The number as the choice makes it that makes the device, ``rank if many else 0``, or as it is in a text given there; "" where neither is certain."""
-    number = _behind(texts.pieces(device))
+    number = _behind(composed.pieces(device))
     if number is not None:
         whole = isinstance(number, ast.Call) and word(number.func) == "int"
         return module.source(number) if whole else f"int({module.source(number)})"
@@ -162,9 +163,13 @@ def lost(module: Module) -> list[ast.expr]:
 
 def loses_number(module: Module, device: ast.expr) -> bool:
     """May the device have a number of the run's, which it loses: ``"cuda:%d" % rank``, ``torch.device("cuda", rank)``?"""
-    parts = [part for origin in module.view(Values).origins(device) for part in walk(origin)]
+    last = _last_store(
+        module, device
+    )  # what a name is given further down, or in another branch, it has not yet
+    given = last.value if isinstance(last, ast.Assign) else device
+    parts = [part for origin in module.view(Values).origins(given) for part in walk(origin)]
     numbers = [argument(part, "index", 1) for part in parts if _is_device(module, part)]  # type: ignore[arg-type]
-    numbers += [_behind(texts.pieces(part)) for part in parts]
+    numbers += [_behind(composed.pieces(part)) for part in parts]
     if any(number is not None and module.constant(number) is None for number in numbers):
         return True
     shown = module.source(device)
@@ -212,7 +217,7 @@ def _number_in(module: Module, made: ast.expr) -> ast.expr | None:
         number = argument(made, "index", 1)
         given = argument(made, "type", 0) or argument(made, "device")
         made = made if given is None else given
-    parts = texts.pieces(made)
+    parts = composed.pieces(made)
     number = _behind(parts) if number is None else number
     if isinstance(number, ast.Call) and word(number.func) == "str" and len(number.args) == 1:
         number = number.args[0]

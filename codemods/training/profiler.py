@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from hpushim.compare import texts
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Strength, Wants, Yield
+from hpushim.pycode import composed
 
 from ..analysis.device_texts import device_name
 from ..analysis.verdict import ask
@@ -96,7 +96,7 @@ class ProfilerDevice(Rule):
         whole: ast.AST = ending
         while isinstance(above := module.parent(whole), (ast.JoinedStr, ast.BinOp)):
             whole = above
-        *front, device, last = texts.pieces(whole) or (None, None)
+        *front, device, last = composed.pieces(whole) or (None, None)
         if last != ending.value or front not in ([], ["self_"]) or not isinstance(device, ast.expr):
             return
         if not device_name(module.source(device)) and getattr(device, "attr", "") != "type":

@@ -6,7 +6,8 @@ import ast
 import contextlib
 import functools
 import re
-import string
+
+from hpushim.pycode.composed import pieces
 
 CUDA = "cuda"
 HPU = "hpu"
@@ -15,8 +16,6 @@ HPU = "hpu"
 PARTS = frozenset(CUDA[i:j] for i in range(4) for j in range(i + 1, 5)) - {CUDA}
 _WHOLE = re.compile(r"cuda(?::(\d+))?|device\(type='cuda'(?:, index=(\d+))?\)")
 _WORD = re.compile(r"(?<![a-z0-9])cuda(?![a-z])", re.IGNORECASE)
-#: A field of a ``%`` template; its name, where it has one, is what splitting gives between the texts.
-_FIELD = re.compile(r"%(?:\((\w+)\))?[-0-9.]*[disrx]")
 
 
 def constant(node: ast.AST | None) -> str:
@@ -24,77 +23,6 @@ def constant(node: ast.AST | None) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return ""
-
-
-def pieces(node: ast.AST, kept: ast.AST | None = None) -> list[str | ast.expr] | None:
-    """What a text is put together from, in order: ``["cuda:", n]`` for ``f"cuda:{n}"`` and all its other spellings.
-
-    ``+``, ``%``, ``format`` and ``join``; a literal in it is a text like those around, but for ``kept``. None for what does not show its parts.
-    """
-    found: list[str | ast.expr] | None = None
-    match node:
-        case ast.Constant(value=str() as text):
-            return [text] if node is not kept else [node]
-        case ast.JoinedStr():
-            found = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]  # fmt: skip
-        case ast.BinOp(op=ast.Add()):
-            found = [part for side in added(node) for part in pieces(side, kept) or [side]]
-            found = found if any(isinstance(p, str) or p is kept for p in found) else None
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text), right=given):
-            found = _filled(_FIELD.split(text), given)
-        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str() as text))):
-            found = _formatted(node, text)
-        case ast.Call(func=ast.Attribute(attr="join", value=ast.Constant(value=str() as text)), args=[ast.List(elts=parts) | ast.Tuple(elts=parts)]):  # fmt: skip
-            found = [p for part in parts for p in (text, *(pieces(part, kept) or [part]))][1:]
-    if found is None:
-        return None
-    joined: list[str | ast.expr] = []
-    for part in found:
-        piece: str | ast.expr = part
-        if isinstance(part, ast.Constant) and type(part.value) in (str, int) and part is not kept:
-            piece = str(part.value)
-        if joined and isinstance(piece, str) and isinstance(joined[-1], str):
-            joined[-1] += piece
-        elif piece != "":
-            joined.append(piece)
-    return joined
-
-
-def added(node: ast.expr) -> list[ast.expr]:
-    """The parts of ``"cuda" + ":" + str(n)``, from the left."""
-    right: list[ast.expr] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        right.append(node.right)
-        node = node.left
-    return [node, *reversed(right)]
-
-
-def _filled(parts: list[str], given: ast.expr) -> list[str | ast.expr] | None:
-    """``"%s:%d" % (a, b)``, ``"%(k)s:0" % {"k": a}``: the template is cut into texts and the names of its fields."""
-    names = parts[1::2]
-    if isinstance(given, ast.Dict):
-        table = {constant(key): value for key, value in zip(given.keys, given.values, strict=True)}
-        values = [table[name] for name in names if name in table]
-    else:
-        values = list(given.elts) if isinstance(given, ast.Tuple) else [given]
-    if len(values) != len(names):
-        return None
-    ends: list[str | ast.expr] = [*values, ""]
-    return [part for pair in zip(parts[::2], ends, strict=True) for part in pair]
-
-
-def _formatted(node: ast.Call, template: str) -> list[str | ast.expr] | None:
-    named = {keyword.arg: keyword.value for keyword in node.keywords}
-    found: list[str | ast.expr] = []
-    try:
-        for number, (text, name, _, _) in enumerate(string.Formatter().parse(template)):
-            found.append(text)
-            if name is not None:
-                head = re.split(r"[.\[]", name)[0]
-                found.append(node.args[int(head or number)] if head.isdigit() or not head else named[head])  # fmt: skip
-    except (ValueError, IndexError, KeyError):
-        return None
-    return found
 
 
 def index_of(node: ast.AST | None) -> str | None:

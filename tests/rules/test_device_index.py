@@ -131,3 +131,29 @@ def test_the_option_that_holds_it_is_declared_elsewhere(declared: str, index: st
     assert (f"set_device(max({index}, 0))" in after) is (FAR[index] and "-1" in declared)
     guarded = f"{lines}    if {index} >= 0:\n        torch.cuda.set_device({index})\n"
     assert "max(" not in settle(guarded, "python", "train.py", context).text
+
+
+#: What gives a name the index, and what makes it a device afterwards, or in another branch.
+INDICES = ["device = args.gpu", "rank, device = find()", "_, (a, device) = find()", "device = int(os.environ['LOCAL_RANK'])"]  # fmt: skip
+DEVICES = ["torch.device('cuda', {0})", "str(torch.device('cuda', {0}))", "f'cuda:{{{0}}}'", "'cuda:%d' % {0}"]  # fmt: skip
+ORDERS = [
+    "if many:\n        {index}\n        torch.cuda.set_device(device)\n        device = {one}\n    elif one:\n        device = 'cuda' if torch.cuda.is_available() else 'cpu'\n    else:\n        torch.cuda.set_device(args.rank)\n        device = {two}",
+    "{index}\n    torch.cuda.set_device(device)\n    device = {one}",
+    "if one:\n        device = {two}\n    else:\n        {index}\n        if many:\n            torch.cuda.set_device(device)\n        device = {one}",
+]
+
+
+@pytest.mark.parametrize(("index", "device", "order"), crossed(INDICES, DEVICES, ORDERS, rounds=3))
+def test_an_index_that_becomes_a_device_later_is_one_until_then(index: str, device: str, order: str) -> None:  # fmt: skip
+    lines = order.format(index=index, one=device.format("device"), two=device.format("args.rank"))
+    text = f"import os\n\nimport torch\n\n\ndef main(args, one, many):\n    {lines}\n    return device\n"
+    after = migrated(text)
+    assert "torch.hpu.set_device(device)" in after
+    assert "cuda" not in after
+
+
+@pytest.mark.parametrize("device", [each for each in DEVICES if "str(" not in each])
+@pytest.mark.parametrize("between", ["", "    if many:\n        print(device)\n"])
+def test_a_device_that_is_one_already_gives_its_index(device: str, between: str) -> None:
+    text = f"import torch\n\n\ndef main(rank, many):\n    device = {device.format('rank')}\n{between}    torch.cuda.set_device(device)\n    return device\n"
+    assert "torch.hpu.set_device(rank)" in migrated(text)
