@@ -74,7 +74,7 @@ class ConfigValues(TextRule):
         value, key = entry.value, entry.name
         if value == "apex" or (value is True and key in ("apex", "use_apex")):
             yield from self._apex(document, entry)
-        if "gpus" in entry.path[-2:] and any("trainer" in str(part) for part in entry.path):
+        if "gpus" in entry.path[-2:] and any("trainer" in str(part) for part in entry.path) and _may_be_lightnings(document):  # fmt: skip
             yield from self._counted(document, entry)
         if isinstance(value, str):
             yield from self._named(document, entry)
@@ -93,7 +93,7 @@ class ConfigValues(TextRule):
                 yield self._half(document, entry, HALF[value])
             elif (row := attention(document, key, value)) is not None:
                 yield self._written(document, entry, row.target, f"`{entry.dotted}`: {inside(row.note)}", row.name)  # fmt: skip
-            elif key == "accelerator" and value in (*_ACCELERATORS, "auto"):
+            elif key == "accelerator" and value in (*_ACCELERATORS, "auto") and _may_be_lightnings(document):  # fmt: skip
                 yield from self._accelerator(document, entry)
         elif value is True and key in ("fp16", "use_fp16"):
             yield self._fp16(document, entry)
@@ -220,6 +220,12 @@ class ConfigValues(TextRule):
             row=ask(document, "torch.float16").row,
             code="HPU802",
         )
+
+
+def _may_be_lightnings(document: Document) -> bool:
+    """Does Lightning occur in the project's code, or in the file itself? True where there is no code, or nobody has looked."""
+    files, mentions = document.project.files, document.project.mentions
+    return not files or mentions is None or "lightning" in mentions or document.holds("lightning")
 
 
 def _scales(document: Document, entry: Entry) -> bool:

@@ -117,6 +117,7 @@ class Library(RowRule):
         strings=(_MAP,),
         attributes=("accelerator",),
         facts=(MAKERS_NAMED, EXTENSIONS),
+        project=("lightning",),
     )
     also = Wants(
         keywords=(*_ATTENTION, *_QUANTISED),
