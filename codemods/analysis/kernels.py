@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.wants import ProjectFact
@@ -323,8 +324,12 @@ def extension_imports(module: Module) -> Iterator[tuple[ast.alias, str]]:
     built = sorted(module.project.names(EXTENSIONS.name))
     for statement in module.imports if built else ():
         for alias, written in _imported(statement):
-            name = next((each for each in built if _is_built(module, written, each)), None)
-            if name is not None:
+            whole = f".{_absolute(module, written)}."
+            names = [each for each in built if _is_built(module, written, each)]
+            if names:
+                name = max(
+                    (each for each in names if f".{each}." in whole), key=len, default=names[0]
+                )
                 yield alias, name.removeprefix(_ANYWHERE)
 
 
@@ -336,6 +341,14 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alia
         front += "" if front.endswith(".") else "."
     for alias in statement.names:
         yield alias, front + alias.name
+
+
+def _absolute(module: Module, written: str) -> str:
+    """The name as it is from the root of the checkout: ``src.ours.nms._C`` for ``._C`` in a file of that folder."""
+    name = written.lstrip(".")
+    level = len(written) - len(name)
+    folders = PurePath(module.path).parts[:-level] if level else ()
+    return ".".join([*folders, name])
 
 
 def _is_built(module: Module, written: str, built: str) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import ast
+import builtins
+import collections
 import re
+import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar, cast
 
@@ -14,9 +18,11 @@ from hpushim.pycode.values import Values
 
 from .names import word
 from .placement import is_of_torch
-from .project_facts import CLASSES, MOVERS, TAKES
+from .project_facts import CLASSES, IMMOVABLE, MOVERS, TAKES
 
 T = TypeVar("T")
+#: Where the bases are that have no methods of torch's.
+_PLAIN = (builtins, collections, collections.abc, typing, abc)
 _MODULE_BASES = re.compile(
     r"^(Module|LightningModule|ModuleList|Sequential|PreTrainedModel|\w*Loss)$"
 )
@@ -178,6 +184,14 @@ def moves_with(module: Module, call: ast.Call) -> bool:
     """May a ``cuda`` method of the project take what a call gives it? One without parameters is given nothing."""
     given = bool(call.args or call.keywords)
     return defines_method(module, "cuda") and (not given or TAKES in said(module, MOVERS))
+
+
+def immovable(module: Module) -> list[str]:
+    """The classes of the project whose objects have a method ``cuda`` and surely no ``to``."""
+    found = (
+        name.removeprefix(IMMOVABLE) for name in said(module, MOVERS) if name.startswith(IMMOVABLE)
+    )
+    return sorted(name for name in found if all(any(hasattr(each, base) for each in _PLAIN) for base in base_words(module, name)))  # fmt: skip
 
 
 def _is_property(node: ast.FunctionDef) -> bool:

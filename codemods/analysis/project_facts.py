@@ -18,6 +18,7 @@ from hpushim.engine.rules.wants import (
 )
 from hpushim.matrix import load, signatures
 from hpushim.patterns import lazily
+from hpushim.pycode.composed import put_together
 from hpushim.pycode.walk import walk
 
 from ..edits import at_hand, floor
@@ -331,7 +332,7 @@ _HELPER = lazily(rb"def[ \t]+(\w+)\(")
 
 
 def _extensions(data: bytes) -> Iterable[bytes]:
-    """The names in ``CUDAExtension("ours._C", …)``, also through a variable that may be that class.
+    """The names in ``CUDAExtension("ours._C", …)``, also through a variable that may be that class, and those that are put together.
 
     A function of the file that makes extensions may put a package before the name: ``*.ours_cuda`` for one in any package.
     """
@@ -342,10 +343,19 @@ def _extensions(data: bytes) -> Iterable[bytes]:
     if not _WITH_CUDA.search(data):
         return
     helpers = frozenset(_HELPER.findall(data))
+    whole = {
+        name.encode()
+        for called, name in put_together(data, "name")
+        if "ext" in called.lower() and called != "CppExtension"
+    }
+    yield from whole
     for found in _BUILT.finditer(data):
         if not _CPP_ONLY.match(data, found.start()) and not _PLAIN.match(data, found.start()):
+            helped = found[0].partition(b"(")[0] in helpers and b"." not in found[1]
+            if helped and any(found[1] in name.split(b".")[:-1] for name in whole):
+                continue  # a part of those
             yield found[1]
-            if found[0].partition(b"(")[0] in helpers and b"." not in found[1]:
+            if helped:
                 yield b"*." + found[1]
 
 
@@ -662,17 +672,21 @@ def _classes(data: bytes) -> Iterable[bytes]:
 
 #: Said beside the classes where one of the methods takes what it is given: ``def cuda(self, device)``.
 TAKES = "("
+#: In front of a class that defines no ``to`` beside ``cuda``.
+IMMOVABLE = "-"
 _MOVES = lazily(rb"\n[ \t]+def[ \t]+cuda\(\s*\w*\s*,?\s*(\S)")
 
 
 def _movers(data: bytes) -> Iterable[bytes]:
-    """``Reader`` where that class defines ``cuda``; ``.predict`` for what else it defines, where that is no method of torch's."""
+    """``Reader`` where that class defines ``cuda``, ``-Reader`` where it has no ``to``; ``.predict`` for what else it defines, where that is no method of torch's."""
     if b"def cuda(" not in data:
         return
     for found in _CLASS_BODY.finditer(data):
         if _MOVES.search(found[0]):
             yield found[1]
             names = {name for _, name in _METHOD.findall(found[0])}
+            if names.isdisjoint([b"to", b"__getattr__", b"__getattribute__"]):
+                yield IMMOVABLE.encode() + found[1]
             yield from (b"." + name for name in names if not _is_torchs(name.decode()))
     if any(end != b")" for end in _MOVES.findall(data)):
         yield TAKES.encode()

@@ -12,7 +12,7 @@ from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import is_device_number
 from ..analysis.devices import Devices
-from ..analysis.kinds import defines_method, is_own_move, moves_with
+from ..analysis.kinds import defines_method, immovable, is_own_move, moves_with
 from ..analysis.names import foreign, is_none, word
 from ..analysis.project_facts import MOVERS, OPTIONAL_OPTIONS
 from ..analysis.tensor_types import DTYPES
@@ -47,7 +47,7 @@ class CudaCall(Rule):
 
     HPU102 = Code("cuda-call", severity="error", fix=("safe", "unsafe", "manual"))
     HPU011 = Code("cuda-method-of-the-project", severity="note")
-    HPU103 = Code("cuda-call-unproven", severity="error", fix="unsafe")
+    HPU103 = Code("cuda-call-unproven", severity="error", fix=("unsafe", "manual"))
     wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, required=("cuda",), facts=(MOVERS, OPTIONAL_OPTIONS))  # fmt: skip
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
@@ -142,6 +142,18 @@ class CudaCall(Rule):
                 row=answer.row, node=call, claims=claims,
             )  # fmt: skip
         sure = self._sure(module, receiver, call)
+        own = [] if sure else immovable(module)
+        if own:
+            return self.finding(
+                token,
+                f"`{shown}` moves to CUDA, which does not exist on Gaudi, unless the object is a `{own[0]}` of this project, which has a `cuda` and no `to`: "
+                f'leave the call then, else use `.to("hpu"{_and_more(module, call)})`',
+                row=answer.row,
+                code="HPU103",
+                node=call,
+                safety="manual",
+                claims=claims,
+            )
         safety: Safety = answer.safety if sure else "unsafe"
         return self.finding(
             token,

@@ -31,7 +31,7 @@ class OwnExtension(Rule):
         },
     )
     wants = Wants(
-        words=("Function", "_C", "_ext"),
+        words=("Function", "_C", "_ext", "_backend"),
         texts=("gpu_", "_gpu"),
         required=("import",),
         facts=(EXTENSIONS,),

@@ -69,3 +69,28 @@ def test_what_no_method_takes_is_given_to_a_tensor(tmp_path: Path, method: str, 
 def test_of_an_unknown_object_nothing_is_certain(tmp_path: Path, method: str) -> None:
     main = f"{FRONT}def main(args, model):\n    model.cuda()\n    return model\n"
     assert project(tmp_path, method, main)["model.cuda()"] == ("HPU103", False)
+
+
+#: The class of such an object, and whether `.to` of it surely fails.
+HEADS = {
+    "class Batch:": True,
+    "class Batch(object):": True,
+    "class Batch(dict):": True,
+    "class Batch(NamedTuple):": True,
+    "class Batch(collections.abc.Sequence):": True,
+    "class Batch(torch.nn.Module):": False,
+    "class Batch(UnknownBase):": False,
+}
+MORE = {"": False, "\n    def to(self, device):\n        return self\n": True, "\n    def __getattr__(self, name):\n        return getattr(self.x, name)\n": True}  # fmt: skip
+UNKNOWN = ["batch.cuda(0, non_blocking=True)", "batch['image'].cuda(device=args.gpu)", "{k: batch[k].cuda(args.gpu) for k in KEYS}", "[each.cuda() for each in batch]"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("head", "more", "call"), crossed(list(HEADS), list(MORE), UNKNOWN, rounds=3))  # fmt: skip
+def test_what_has_no_to_is_never_given_one(tmp_path: Path, head: str, more: str, call: str) -> None:
+    own = f"import collections.abc\nfrom typing import NamedTuple\n\nimport torch\nfrom other import UnknownBase\n\n\n{head}\n    def cuda(self, device=None, non_blocking=False):\n        self.x = self.x.cuda(device, non_blocking)\n        return self\n{more}"
+    (tmp_path / "batch.py").write_text(own)
+    (tmp_path / "main.py").write_text(f"import torch\n\n\ndef main(args, batch):\n    return {call}\n")  # fmt: skip
+    files = {f.path: f.findings for f in analyse([tmp_path], Target(), jobs=1).files}
+    (told,) = [each for each in files["main.py"] if each.code == "HPU103"]
+    assert (told.safety == "manual") == (HEADS[head] and not MORE[more])
+    assert ("`Batch`" in told.message) == (told.safety == "manual")

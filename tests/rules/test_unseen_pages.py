@@ -217,3 +217,56 @@ STARTS = ["docker run --rm {0} python train.py", "srun --container-image={0} pyt
 def test_images_that_commands_start(start: str, image: str) -> None:
     _, codes = settled(start.format(image) + "\n", "shell", "run.sh")
     assert ("HPU810" in codes) == IMAGES[image]
+
+
+# -- Lightning, and what is built under a name that is put together ------------------------------
+
+VALUES = ["trainer:\n  gpus: 1\n", "model:\n  trainer_params:\n    gpus: [0, 1]\n", "accelerator: gpu\n", "trainer:\n  accelerator: auto\n"]  # fmt: skip
+CODE = {
+    "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\n": False,
+    "import pytorch_lightning as pl\n\ntrainer = pl.Trainer(**config)\n": True,
+    "from lightning.pytorch.cli import LightningCLI\n\nLightningCLI()\n": True,
+    "import lightning_fabric\n": True,
+}
+
+
+@pytest.mark.parametrize(("value", "code"), crossed(VALUES, list(CODE), rounds=4))
+@pytest.mark.parametrize("target", ["", "_target_: pytorch_lightning.Trainer\n"])
+def test_without_lightning_no_setting_is_its_own(tmp_path: Path, value: str, code: str, target: str) -> None:  # fmt: skip
+    told = found(tmp_path, {"train.py": code, "conf/a.yaml": target + value}).get("conf/a.yaml", [])
+    assert ("HPU803" in [each.code for each in told]) == (CODE[code] or bool(target))
+
+
+def test_settings_alone_may_be_lightnings(tmp_path: Path) -> None:
+    told = found(tmp_path, {"a.yaml": VALUES[0]})["a.yaml"]
+    assert [each.code for each in told] == ["HPU803"]
+
+
+BUILT = ["'{}.{}._kernels'.format(package, name)", "f'{package}.{name}._kernels'", "'%s.%s._kernels' % (package, name)", "package + '.' + name + '._kernels'", "'.'.join([package, name, '_kernels'])"]  # fmt: skip
+HELPERS = {
+    "def make(name, package='ours.ops'):\n    return {0}\n\n\nsetup(ext_modules=[make('nms'), make('roi')])\n": True,
+    "def make(name, package):\n    return {0}\n\n\nsetup(ext_modules=[make('nms', 'ours.ops'), make(name='roi', package='ours.ops')])\n": True,
+    "package = 'ours.ops'\nsetup(ext_modules=[{0} for name in ['nms', 'roi']])\n": True,
+    "package = 'ours.ops'\nall = []\nfor name in ('nms', 'roi'):\n    all.append({0})\nsetup(ext_modules=all)\n": True,
+    "def make(name, package):\n    return {0}\n\n\nsetup(ext_modules=[make(n, 'ours.ops') for n in find()])\n": False,
+}
+
+
+@pytest.mark.parametrize(("built", "helper"), crossed(BUILT, list(HELPERS), rounds=3))
+@pytest.mark.parametrize("named", ["name={0}, sources=[]", "{0}, []"])
+def test_kernels_under_names_that_are_put_together(tmp_path: Path, built: str, helper: str, named: str) -> None:  # fmt: skip
+    setup = (
+        "from setuptools import setup\nfrom torch.utils.cpp_extension import CUDAExtension\n\n\n"
+    )
+    use = "import torch\nfrom {0} import _kernels\n\n\ndef run(x: torch.Tensor) -> torch.Tensor:\n    return _kernels.run(x, _C)\n"
+    files = {
+        "setup.py": setup + helper.format(f"CUDAExtension({named.format(built)})"),
+        "ours/ops/nms/nms.py": use.format("."),
+        "ours/ops/roi/roi.py": use.format("ours.ops.roi"),
+        "ours/ops/other.py": "import torch\nfrom .nms import nms\n\n_C = torch.ones(2)\n",
+    }
+    told = {path: [each.message for each in all if each.code == "HPU723"] for path, all in found(tmp_path, files).items()}  # fmt: skip
+    assert not told.get("ours/ops/other.py")
+    for name in ("nms", "roi"):
+        messages = told.get(f"ours/ops/{name}/{name}.py", [])
+        assert [message.split("`")[1] for message in messages] == [f"ours.ops.{name}._kernels"] * HELPERS[helper]  # fmt: skip
