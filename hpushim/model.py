@@ -102,6 +102,8 @@ class Finding(msgspec.Struct, frozen=True):
     conditional: bool = False
     #: Whether that choice is one that the program's own defaults do not make.
     unchosen: bool = False
+    #: Whether its rewrite is held back, since other code in the file stays as it is.
+    held: bool = False
 
 
 class Origin(msgspec.Struct, frozen=True):

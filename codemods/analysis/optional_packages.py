@@ -64,13 +64,22 @@ def _is_checked_inside(module: Module, said: list[ast.stmt], uses: list[ast.Name
 
 
 def _is_free(module: Module, use: ast.expr) -> bool:
-    """Is a use in a function, and no method, that this file calls under no condition?"""
+    """Is a use in a function, and no method, that this file calls wherever it names it, under no condition, or that another file imports?"""
     function = module.function(use)
-    return isinstance(function, _FUNCTIONS) and not isinstance(module.parent(function), ast.ClassDef) and all(_runs(module, each, set(), called=True) for each in _uses(module, function))  # fmt: skip
+    if not isinstance(function, _FUNCTIONS) or isinstance(module.parent(function), ast.ClassDef):
+        return False
+    inside = {id(node) for node in walk(function)}
+    named = [each for each in module.index.names(function.name) if id(each) not in inside]
+    calls = [*_uses(module, function)]
+    return (
+        len(calls) == len(named)
+        and (bool(calls) or function.name in (name for _, name in module.project.imported))
+        and all(_runs(module, each, set(), called=True) for each in calls)
+    )
 
 
 def _later(module: Module, alias: ast.alias) -> Iterator[ast.Name]:
-    """The uses of what an optional import binds, where nothing else gives the name a meaning."""
+    """The uses of what an optional import binds, where nothing else gives the name a meaning, other than checks of it."""
     above = next(around(module, alias, _OWNERS), None)
     name = alias.asname or alias.name.partition(".")[0]
     if above is None or any(_replaces(handler, name) for handler in above.handlers):
@@ -79,7 +88,9 @@ def _later(module: Module, alias: ast.alias) -> Iterator[ast.Name]:
     if any(id(each.node) not in inside for each in module.bindings_of(name)):
         return  # another meaning is given later: ``if not HAVE_TRITON: triton = MagicMock()``
     for use in module.index.names(name):
-        if isinstance(use.ctx, ast.Load) and id(use) not in inside and _means(module, use, alias):
+        asks = module.parent(use)
+        asked = isinstance(asks, (ast.Compare, ast.UnaryOp)) or word(getattr(asks, "func", asks)) == "bool"  # fmt: skip
+        if isinstance(use.ctx, ast.Load) and not asked and id(use) not in inside and _means(module, use, alias):  # fmt: skip
             yield use
 
 

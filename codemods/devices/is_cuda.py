@@ -96,8 +96,8 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
             return Replace(place, lambda _: arguments(new)[0].value)  # without its parentheses
     device = ".data.device.type" if _is_packed(module, node.value) else ".device.type"
     if isinstance(parent, ast.BoolOp) and agnostic(module) and _is_any(module, node, parent):
-        compared = f"{module.source(node.value)}{device} {same} {word}"
-        return Replace(parent, compared)
+        compared = f"{module.operand(node.value)}{device} {same} {word}"
+        return Replace(parent, lambda there: unwrapped(there, arguments(compared)[0].value))
     if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
         return Replace(
             parent, lambda there: unwrapped(there, _compared(there.expression, device, other, word))

@@ -116,7 +116,7 @@ def of_tensor(module: Module, choice: ast.AST | None) -> tuple[ast.expr, str] | 
     """``torch.device("cuda") if x.is_cuda else torch.device("cpu")`` is the device of ``x``: what is replaced, and by what."""
     if not isinstance(choice, ast.IfExp) or getattr(choice.test, "attr", "") != "is_cuda":
         return None
-    tensor = module.source(choice.test.value)  # type: ignore[attr-defined]
+    tensor = module.operand(choice.test.value)  # type: ignore[attr-defined]
     (cuda, kind), (cpu, other) = (neutral.named(module, side) for side in (choice.body, choice.orelse))  # fmt: skip
     if (cuda, cpu) != ("cuda", "cpu") or kind != other:
         return None

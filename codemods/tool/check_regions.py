@@ -366,6 +366,10 @@ class _Review:
                 continue
             result[first] = self._told(check, why, result.get(first, first))
         result.update(self._skipped())
+        for item in self._fixed:
+            if self._level[item] == 2 > self._base[item] and item not in self._wraps:
+                there = result.get(item, item)
+                result[item] = replace(there, finding=msgspec.structs.replace(there.finding, held=True))  # fmt: skip
         return result
 
     def _held(self, item: Found, level: int) -> Found:

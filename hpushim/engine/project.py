@@ -71,7 +71,10 @@ def analyse(
         )  # imports the rules' words, which a report that is kept needs not
 
         run = runs.Run(paths, target, matrix, select, ignore, exclude, unsafe=propose, given=given, head=head, whole=whole)  # fmt: skip
-        results = run.results(runs.proposed if propose else runs.analysed, jobs, progress)
+        judge = runs.proposed if propose else runs.analysed
+        results = run.results(judge, jobs, progress)
+        if not given:
+            results = run.followed(judge, results)
         report = run.report(run.as_they_are(results))
         if whole:
             whole.keep(report)
@@ -126,7 +129,7 @@ def migrate(
     run = Run(paths, target, matrix, select, ignore, exclude, unsafe=unsafe, given=given)
     results = run.results(migrated, jobs, progress)
     if shared and not given:
-        results = run.shared(results)
+        results = run.shared(run.followed(migrated, results))
     results = run.as_they_are(results)
     if write:
         results = run.written(results, allow_dirty=allow_dirty)

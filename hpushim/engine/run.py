@@ -44,6 +44,8 @@ from hpushim.pycode.steps import TooManySteps
 
 #: Called after each file with how many are done, how many there are, and the path.
 Progress = Callable[[int, int, str], None]
+#: Judges one file.
+Judge = Callable[[File, Source, Context], FileResult]
 #: What a notebook shows: megabytes of words that say nothing.
 _PICTURE = lazily(rb'"image/[\w.+-]+":\s*(?:"[^"]*"|\[[^\]]*\])')
 #: Among so many files that hold a rule's word every rule will be wanted.
@@ -175,7 +177,7 @@ class Run:
 
     def results(
         self,
-        judge: Callable[[File, Source, Context], FileResult],
+        judge: Judge,
         jobs: int | None,
         progress: Progress | None,
     ) -> list[FileResult]:
@@ -213,33 +215,43 @@ class Run:
         return [*(done[i] for i in range(total)), *map(_passed, self.found.passed)]
 
     def shared(self, results: list[FileResult]) -> list[FileResult]:
-        """The results where a file stays that only follows one which stays, and where one file defines what several come to need, and these import it."""
+        """The results where one file defines what several come to need, and these import it."""
         if self.style != "agnostic":
             return results
         files = self.found.files
         changed = {f.shown: result for f, result in zip(files, results, strict=False) if f.kind == "python" and result.after}  # fmt: skip
-        leads = self.facts.leads(self._staying(results), changed)
-        results = self._again(results, leads, leads=tuple(leads.items()))
-        needs = {path: sharing()(result.after or b"") for path, result in changed.items() if path not in leads}  # fmt: skip
+        needs = {path: sharing()(result.after or b"") for path, result in changed.items()}
         users = {path: names for path, names in needs.items() if _defines(changed[path])}
         others = [path for path, names in needs.items() if names and path not in users]
         if not (users or others):
             return results
         texts = {f.shown: data for f in files if isinstance(data := self._read(f, read(f.path)), bytes)}  # fmt: skip
         homes = self.facts.homes(texts, users, others)
-        return self._again(results, {path for path, _ in homes}, homes=tuple(homes.items()))
+        return self._again(migrated, results, {path for path, _ in homes}, homes=tuple(homes.items()))  # fmt: skip
 
-    def _staying(self, results: list[FileResult]) -> set[str]:
-        """The files that keep what the rules are about, without those of tests and tools."""
-        return {
+    def followed(self, judge: Judge, results: list[FileResult]) -> list[FileResult]:
+        """The results where a file stays that programs need only through one which stays."""
+        if self.style != "agnostic":
+            return results
+        changed = {
+            result.path
+            for file, result in zip(self.found.files, results, strict=False)
+            if file.kind == "python"
+            if result.after or any(f.fix and f.fix.safety == "safe" for f in result.findings)
+        }
+        # Without the files of tests and tools.
+        staying = {
             result.path
             for result in results
-            if result.status == "unchanged" and not NAMED.search(result.path)
-            if any(finding.severity == "error" for finding in result.findings)
+            if result.path not in changed and not NAMED.search(result.path)
+            if any(finding.held and finding.severity == "error" for finding in result.findings)
         }
+        leads = self.facts.leads(staying, changed) if staying and changed else {}
+        return self._again(judge, results, leads, leads=tuple(leads.items()))
 
     def _again(
         self,
+        judge: Judge,
         results: list[FileResult],
         paths: Container[str],
         **known: tuple[tuple[object, str], ...],
@@ -249,7 +261,7 @@ class Run:
         context = msgspec.structs.replace(self.context, project=project)
         files = self.found.files
         return [
-            _judged((0, file, data), migrated, context)
+            _judged((0, file, data), judge, context)
             if file.shown in paths and isinstance(data := self._read(file, read(file.path)), bytes)
             else result
             for file, result in zip(files, results, strict=False)
@@ -339,7 +351,7 @@ def _defines(result: FileResult) -> bool:
 def _one(
     item: tuple[int, File, bytes],
     *,
-    judge: Callable[[File, Source, Context], FileResult],
+    judge: Judge,
     context: Context,
     cache: Cache | None,
 ) -> tuple[FileResult, Asked]:
@@ -352,7 +364,7 @@ def _one(
 
 def _judged(
     item: tuple[int, File, bytes],
-    judge: Callable[[File, Source, Context], FileResult],
+    judge: Judge,
     context: Context,
 ) -> FileResult:
     _, file, data = item

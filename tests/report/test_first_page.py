@@ -100,6 +100,20 @@ USES = {
     "def reduce(x):\n    if {0}:\n        return hvd.allreduce(x)\n    return x\n": False,
     "def reduce(x):\n    if not ({0}):\n        return x\n    return hvd.allreduce(x)\n": False,
     "def _reduce(x):\n    return hvd.allreduce(x)\n\n\ndef reduce(x):\n    return _reduce(x) if {0} else x\n": False,
+    **{
+        f"def _reduce(x):\n    return hvd.allreduce(x)\n\n\ndef _same(x):\n    return x\n\n\n{chosen}": False
+        for chosen in (
+            "def reduce(x):\n    return _same(x)\n",  # nobody calls it
+            "def _idle(x):\n    return _same(_reduce)\n\n\ndef reduce(x):\n    return x\n",
+            'KINDS = {{"plain": _same, "all": _reduce}}\n\n\ndef reduce(x, kind="plain"):\n    return KINDS[kind](x)\n',
+            'KINDS = dict(plain=_same, all=_reduce)\n\n\ndef reduce(x, kind="plain"):\n    return KINDS[kind](x)\n',
+            "chosen = _reduce if {0} else _same\n\n\ndef reduce(x):\n    return chosen(x)\n",
+            "def reduce(x):\n    return (_reduce if {0} else _same)(x)\n",
+            "def reduce(x):\n    return [_same, _reduce][bool({0})](x)\n",
+            "def reduce(x):\n    return {{True: _reduce, False: _same}}[bool({0})](x)\n",
+        )
+    },
+    "def _reduce(x):\n    return hvd.allreduce(x)\n\n\ndef reduce(x):\n    return _reduce(x)\n": True,
     "class Reducer:\n    def __init__(self):\n        assert {0}\n\n    def reduce(self, x):\n        return hvd.allreduce(x)\n": False,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import subprocess
@@ -182,6 +183,26 @@ from hpushim.model import Style, Target
 )  # fmt: skip
 def test_the_form_of_a_maintainer(before: str, after: str) -> None:
     assert body(before) == after
+
+
+#: What asks whether a tensor is on CUDA, and its neutral form.
+OF_TENSOR = {
+    'd = "cuda" if {0}.is_cuda else "cpu"': "d = {0}.device.type",
+    'd = torch.device("cuda") if {0}.is_cuda else torch.device("cpu")': "d = {0}.device",
+    'd = torch.device("cuda" if {0}.is_cuda else "cpu")': "d = {0}.device",
+    "d = {0}.is_cuda or {0}.is_xpu": 'd = {0}.device.type != "cpu"',
+    "d = {0}.is_cuda": 'd = {0}.device.type != "cpu"',
+    "d = not {0}.is_cuda": 'd = {0}.device.type == "cpu"',
+    "d = [3, {0}.is_cuda and many]": 'd = [3, {0}.device.type != "cpu" and many]',
+}
+TENSORS = ["x", "a.b[0]", "f(x)", "(a + b)", "(a @\n     b)", "(a if c else b)", "(-a)", "(a or b)", "(y := f(x))", "(a\n .b)", "(lambda: a)()", "(a < b)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("tensor", TENSORS)
+@pytest.mark.parametrize("asks", OF_TENSOR)
+def test_a_tensor_keeps_its_parentheses(asks: str, tensor: str) -> None:
+    after = body(asks.format(tensor))
+    assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(OF_TENSOR[asks].format(tensor)))
 
 
 SET = "torch.cuda.set_device({0})\n"
