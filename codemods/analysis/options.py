@@ -37,6 +37,8 @@ def options(command: Command) -> Iterator[tuple[Word, str, str]]:
         pair = _PAIR.fullmatch(word.text)
         yield (word, pair["option"], pair["value"]) if pair else (word, previous, word.text)
         previous = word.text if word.text.startswith("-") else ""
+    if previous:  # a flag that ends the command
+        yield command.words[-1], previous, ""
 
 
 def holds_device(name: str, value: str, project: Project) -> bool:
@@ -110,7 +112,7 @@ def for_cuda(text: Text, option: str, value: str) -> Row | None:
         row = named(f"lightning.Trainer({name}=)", "argument") if chosen else None
     elif name == "optim":
         row = named(value, "string")
-    elif option.startswith("--") and option not in text.project.options and (value.startswith("-") or value.lower() in ("true", "1")):  # fmt: skip
+    elif option.startswith("--") and option not in text.project.options and (not value or value.startswith("-") or value.lower() in ("true", "1")):  # fmt: skip
         row = named(f"transformers.TrainingArguments({name}=)", "argument") or named(SWITCHES.get(name, ""))  # fmt: skip
     return row if row is not None and (row.status == "unsupported" or name in ("nproc_per_node", "optim", *SWITCHES)) else None  # fmt: skip
 

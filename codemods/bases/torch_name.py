@@ -157,7 +157,7 @@ class NameRule(Rule):
             elif not shared(module):
                 yield self.drop(module, use, code, verdict.note)
             return
-        if agnostic(module) and _beside_nvidia(module, use.node):
+        if agnostic(module) and beside_nvidia(module, use.node):
             yield self.quiet(module, use, code, part)
             return
         if agnostic(module) and use.below in QUIET and not module.view(Regions).owners(use.node):
@@ -286,18 +286,55 @@ class NameRule(Rule):
         return self.finding(use.node, f"{message}; remove the call", fix=fix, row=use.name, code=code, severity="note")  # fmt: skip
 
 
-def _beside_nvidia(module: Module, node: ast.expr) -> bool:
+def beside_nvidia(module: Module, node: ast.expr) -> bool:
     """Is it one part of a condition that another part makes one for NVIDIA: ``torch.version.cuda and …``?"""
     for above in module.ancestors(node):
         if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
-            return any(
-                isinstance(part, ast.Attribute) and module.qualified(part) == "torch.version.cuda"
-                for value in above.values
-                for part in walk(value)
-            )
+            return any(_names_nvidia(module, value) for value in above.values)
         if isinstance(above, ast.stmt):
             return False
     return False
+
+
+def runs_on_nvidia(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` run only where ``torch.version.cuda`` is set: behind it in a condition, or in a branch of one?"""
+    inner = node
+    for above in module.ancestors(node):
+        match above:
+            case ast.BoolOp(op, values) if inner in values:
+                before = values[: values.index(inner)]
+                wanted = isinstance(op, ast.And)
+                if any(_set_where(module, each, wanted) for each in before):
+                    return True
+            case ast.If(test=test) | ast.IfExp(test=test) if inner is not test:
+                body = above.body if isinstance(above.body, list) else [above.body]
+                if _set_where(module, test, inner in body):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                return False
+        inner = above
+    return False
+
+
+def _set_where(module: Module, test: ast.expr, holds: bool) -> bool:
+    """Is ``torch.version.cuda`` set wherever ``test`` holds, or wherever it does not?"""
+    match test:
+        case ast.UnaryOp(ast.Not(), inner):
+            return _set_where(module, inner, not holds)
+        case ast.BoolOp(op, values):
+            one = any if isinstance(op, ast.And) == holds else all
+            return one(_set_where(module, each, holds) for each in values)
+        case ast.Compare(ops=[operator], comparators=[ast.Constant(None)]):
+            holds = holds == isinstance(operator, (ast.IsNot, ast.NotEq))
+            test = test.left
+    return holds and _names_nvidia(module, test)
+
+
+def _names_nvidia(module: Module, node: ast.AST) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and module.qualified(part) == "torch.version.cuda"
+        for part in walk(node)
+    )
 
 
 def _given_up(module: Module, argument: ast.expr | ast.keyword, *, number: bool) -> Change:

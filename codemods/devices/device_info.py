@@ -12,7 +12,7 @@ from hpushim.model import Span
 from ..analysis.names import called, word
 from ..analysis.optional_packages import caught
 from ..analysis.verdict import inside, known
-from ..bases.torch_name import TELLS, Name, NameRule, respell
+from ..bases.torch_name import TELLS, Name, NameRule, respell, runs_on_nvidia
 from ..edits.spelling import agnostic, shared
 
 _CUDA_VERSION = ("torch.version.cuda", "torch.backends.cuda.is_built")
@@ -160,7 +160,7 @@ class DeviceInfo(NameRule):
         if (
             verdict is not None and verdict.target and use.below in _TAKEN_APART
         ):  # the note is about that
-            stops = code == "HPU113" and called(module, use.node) is not None and not caught(module, use.node)  # fmt: skip
+            stops = code == "HPU113" and called(module, use.node) is not None and not caught(module, use.node) and not runs_on_nvidia(module, use.node)  # fmt: skip
             said = f"`{module.source(use.node)}` fails on Gaudi, and `{verdict.target}` does not replace it"
         return self.finding(
             use.node, f"{said}: {note}",

@@ -10,7 +10,7 @@ from hpushim.matrix import load
 
 from ..analysis.float16_uses import asks
 from ..analysis.kinds import defines_method, is_in_module
-from ..analysis.names import called
+from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
 from ..analysis.training_facts import STEP_CALLS
 from ..analysis.verdict import ask, inside, known, sentence
@@ -105,7 +105,7 @@ class DeviceDtype(Rule):
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         if node.attr not in _POINTERS:
-            if isinstance(node.ctx, ast.Load) and not module.index.stored(node.attr):
+            if isinstance(node.ctx, ast.Load) and _is_stream(module, node.value):
                 yield self.finding(node, f"`.{node.attr}` fails on Gaudi. {sentence(ask(module, _STREAM).note)}", row=_STREAM, code="HPU119")  # fmt: skip
             return
         yield self.finding(
@@ -147,6 +147,14 @@ class DeviceDtype(Rule):
             f"Gaudi computes {shown} in 32-bit floating point; where you need more, compute on the CPU",
             row="torch.float64",
         )
+
+
+def _is_stream(module: Module, node: ast.expr) -> bool:
+    """Is ``node`` made as a stream is, or named one: ``torch.cuda.current_stream()``, ``s = Stream()``, ``self.stream``?"""
+    return any(
+        "stream" in (word(each.func if isinstance(each, ast.Call) else each) or "").lower()
+        for each in (node, *module.values(node))
+    )
 
 
 def _is_stop(module: Module, node: ast.expr) -> bool:

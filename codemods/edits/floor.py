@@ -76,7 +76,7 @@ DOCUMENTED = "versions that texts ask for"
 CODED = "torch that code requires"
 _LATER = r"(?:or|and)[ \t]+(?:later|higher|above|newer|greater|up)"
 _SAID = (
-    r"(?i)(?<![\w/.-])(?P<name>%s)(?:\]\([^()\s]*\))?[ \t`*_()\[\]]*(?:versions?[ \t]+)?(?P<how>[=<>~]{0,3})[ \t]*(?:-?v)?"
+    r"(?i)(?<![\w/.-])(?P<name>%s)(?:\]\([^()\s]*\))?[ \t`*_()\[\]]*(?![ \t`*_()\[\]])(?:versions?[ \t]+(?![ \t]))?(?P<how>[=<>~]{0,3})[ \t]*(?:-?v)?"
     rf"(?P<version>%s\.\d+(?![\d-])(?:\.\d+)*)(?P<more>\+(?!\w)|[ \t]*\(?{_LATER}%s)?"
 )
 #: What a text says of torch, and of what is made for one release of it.

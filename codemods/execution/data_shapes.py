@@ -272,7 +272,15 @@ def _lengths(module: Module, cut: ast.Slice) -> Iterator[ast.expr]:
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
-    return [*_operands(node.left), *_operands(node.right)] if isinstance(node, ast.BinOp) else [node]  # fmt: skip
+    """What a sum is made of; a loop, since a sum is as deep as it is long."""
+    found: list[ast.expr] = []
+    while isinstance(node, ast.BinOp):
+        if isinstance(node.right, ast.BinOp):
+            found += _operands(node.right)
+        else:
+            found.append(node.right)
+        node = node.left
+    return [node, *reversed(found)]
 
 
 def _shown(module: Module, node: ast.AST) -> str:

@@ -285,7 +285,7 @@ class ShellCommands(TextRule):
                 yield self._option(document, word, option, value, row.target.partition(": ")[2].lower(), row.name)  # fmt: skip
             elif (row := for_cuda(document, option, value)) is not None:
                 yield self.finding(word.span, f"`{option} {value}`: {inside(row.note)}", row=row.name, code="HPU806")  # fmt: skip
-            elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
+            elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None and value:  # fmt: skip
                 yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
 
     def _half_option(self, document: Document, word: Word, new: str) -> Finding:

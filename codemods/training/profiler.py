@@ -30,7 +30,9 @@ class ProfilerDevice(Rule):
         "profiler-column-cuda",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower={"warning": "newer releases of torch name it differently"},
+        lower={
+            "warning": "newer releases of torch name it differently, or it may be another device"
+        },
     )
     wants = Wants(
         attributes=_COLUMNS,
@@ -114,13 +116,19 @@ class ProfilerDevice(Rule):
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``profile(use_cuda=True)``, ``profile(use_device="cuda")``."""
         call = module.parent(node)
-        named = not isinstance(node.value, ast.Constant) or node.value.value not in (None, False)
-        if named and isinstance(call, ast.Call) and module.qualified(call.func) in _PROFILES:
+        given = module.constant(node.value)
+        if isinstance(given, str):
+            given = given.startswith("cuda")
+        elif isinstance(node.value, ast.Constant):
+            given = bool(given)
+        if given is not False and isinstance(call, ast.Call) and module.qualified(call.func) in _PROFILES:  # fmt: skip
+            known = given is True or node.arg == "use_cuda"
+            said = "profiles CUDA only" if known else "records nothing on Gaudi where it names CUDA"
             yield self.finding(
                 node,
-                f"`{module.source(node)}` profiles CUDA only; use `torch.profiler.profile` with "
-                "`ProfilerActivity.HPU`",
+                f"`{module.source(node)}` {said}; use `torch.profiler.profile` with `ProfilerActivity.HPU`",
                 code="HPU618",
+                severity=None if known else "warning",
                 row=ask(module, _PROFILES[0]).row,
                 strength=Strength.FIRM,
                 claims=(node,),

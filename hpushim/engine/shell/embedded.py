@@ -18,9 +18,8 @@ _FENCED = re.compile(
 _PROMPT = re.compile(rb"^([ \t]*)([$>%]|\([^)\n]*\)[ \t]*\$)(?=[ \t])", re.MULTILINE)
 _RECIPE = re.compile(rb"^\t([@+-]*)((?:[^\r\n\\]|\\(?:\r\n|[\r\n]|.))*)", re.MULTILINE)
 #: What make runs in a shell to read its output; the recipes' own lines are read whole.
-_SHELL = re.compile(
-    rb"^(?!\t)[^#\r\n]*?\$\(shell[ \t]+((?:[^()\r\n]|\([^()\r\n]*\))*)\)", re.MULTILINE
-)
+_SHELL = re.compile(rb"\$\(shell[ \t]+(?=[^ \t])((?:[^()\r\n]|\([^()\r\n]*\))*)\)")
+_NOT_READ = re.compile(rb"^\t.*|#.*", re.MULTILINE)
 _VARIABLE = re.compile(rb"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
@@ -61,7 +60,8 @@ def _recipes(data: bytes) -> bytes:
         # `$(NAME)` is make's variable, not a command; `${NAME}` is as long and means it to the shell.
         body = _VARIABLE.sub(rb"${\1}", line.group(2))
         kept[line.start(2) : line.end(2)] = body
-    for line in _SHELL.finditer(data):
+    # Recipes run in a shell already, and nothing runs in comments.
+    for line in _SHELL.finditer(_NOT_READ.sub(lambda found: b" " * len(found[0]), data)):
         kept[line.start(1) : line.end(1)] = _VARIABLE.sub(rb"${\1}", line.group(1))
     return bytes(kept)
 
