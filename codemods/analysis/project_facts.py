@@ -180,8 +180,14 @@ MAKERS = {
 _MAKER = lazily(
     rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
 )
+#: Comments and texts of several lines, where such a word stands for itself.
+_TOLD = lazily(
+    rb"""#[^\n]*|"{3}(?:[^"\\]+|\\[\s\S]|"(?!""))*(?:"{3})?|'{3}(?:[^'\\]+|\\[\s\S]|'(?!''))*(?:'{3})?"""
+)
 #: ``import pytorch_lightning as pl``; a path that has such a word in it is no import.
 _IMPORTED = lazily(rb"\n[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS))  # fmt: skip
+#: All that stands behind ``import`` where names are brought from such a package, or from one built on it.
+_BROUGHT = lazily(rb"\n[ \t]*from[ \t]+(?:pytorch_)?(?:%s)\b[\w.]*[ \t]+import\b(?:[ \t\\]*\([^()]*|[^\n\\(]*(?:\\\r?\n[^\n\\]*)*)" % b"|".join(name.encode() for name in MAKERS))  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -189,7 +195,14 @@ def makers(data: bytes) -> Sequence[bytes]:
     imported = {*_IMPORTED.findall(data)}
     if not imported:
         return ()
-    named = {name.decode() for name in _MAKER.findall(data)}
+    code = _TOLD.sub(b"", data) if _MAKER.search(data) else b""
+    brought = b" ".join(found[0] for found in _BROUGHT.finditer(code))
+    # A name is the package's where an import brings it, or it is read from a module.
+    named = {
+        found[0].decode()
+        for found in _MAKER.finditer(code)
+        if code[found.start() - 1 : found.start()] == b"." or b"*" in brought
+    } | {name.decode() for name in _MAKER.findall(brought)}
     if b"Pipeline" in data:  # of diffusers' any
         named.add("Pipeline")
     return [
