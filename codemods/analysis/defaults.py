@@ -69,24 +69,38 @@ def _of_option(module: Module, node: ast.expr, call: ast.Call) -> tuple[Change, 
     if not name or not isinstance(statement, (ast.Assign, ast.Return)) or statement.value is not reads[0]:  # fmt: skip
         return None
     given = neutral.kind(module, statement)
-    if given == neutral.NONE or f".{name}" in module.project.names(COMPARED_DEVICES.name):
-        return None  # what compares the option would not know another device
-    kept = module.project.names(KEPT_OPTIONS.name)
-    if "" in kept:
-        return None  # another machine may have other devices
+    if given == neutral.NONE or why_kept(module, call):
+        return None
     if isinstance(statement, ast.Return):
-        if not kept.isdisjoint(_HOLDERS):
-            return None
         taken = last_name(reads[0].func) != "parse_args" or module.scope(reads[0]).lookup(_READ)
         if taken or len([*_device_options(module)]) > 1:
             return None
         code = f"{_READ} = {module.source(reads[0])}\n{_set_later(_READ, name, given)}"
         return Replace(node, "None"), Insert(statement, code, after=False), Replace(reads[0], _READ)
-    target = statement.targets[0]
-    read = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
-    if not isinstance(read, ast.Name) or read.id in kept:
+    read = _kept_in(statement)
+    if not isinstance(read, ast.Name):
         return None
     return Replace(node, "None"), Insert(statement, _set_later(read.id, name, given))
+
+
+def why_kept(module: Module, call: ast.Call) -> str:
+    """Why another file, or another machine, would not know another default of an option; "" where nothing shows that."""
+    name = module.view(Options).name(call)
+    if f".{name}" in module.project.names(COMPARED_DEVICES.name):
+        return f"a file of the project compares `.{name}` with it"
+    kept = module.project.names(KEPT_OPTIONS.name)
+    statements = [module.statement(each) for name in PARSES for each in module.index.calls(name)]
+    reads = [each.id for each in map(_kept_in, statements) if isinstance(each, ast.Name)]
+    returned = _HOLDERS if any(isinstance(each, ast.Return) for each in statements) else ()
+    if "" in kept or not kept.isdisjoint((*reads, *returned)):
+        return "the project saves its options, or sends them to another process"
+    return ""
+
+
+def _kept_in(statement: ast.stmt | None) -> ast.expr | None:
+    """What the options are kept in that a statement reads."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    return target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
 
 
 def _set_later(options: str, name: str, given: str) -> str:

@@ -97,7 +97,7 @@ def _option_choices(data: bytes) -> Iterable[bytes]:
         yield from (name + b"=" + text for name in _options(declared) for text in texts)
 
 
-_DEFAULT = lazily(rb"\bdefault\s*=\s*(?!None\b)|\b(?:required|action|nargs)\s*=")
+_DEFAULT = lazily(rb"\bdefault\s*=(?!\s*None\b)|\b(?:required|action)\s*=")
 
 
 def _optional_options(data: bytes) -> Iterable[bytes]:
@@ -759,12 +759,19 @@ DOCUMENTED = ProjectFact(
     ("markdown", "dockerfile", "shell"),
     installs=True,
 )
-_OLDEST = lazily(rb"orch[^\n]{0,20}\d\.[\d.]*[ \t]+or[ \t]+[a-z]+")
+_OLDEST = lazily(rb"\b(?:py)?torch\b[^\n]{0,20}\d\.[\d.]*[ \t]+or[ \t]+[a-z]+", re.IGNORECASE)
+#: What a text is for that ends or warns, the text, and what makes it a requirement.
+_SAYS = lazily(rb"(?:\braise[ \t]+[\w.]+\(|\bassert\b[^#\n]*,|\b(?:print|\w*warn\w*|\w*error|critical|exit|info)\()\s*[rbfu]{0,2}[\"'](?:[^#\n]*[\"']\s*\n\s*[rbfu]{0,2}[\"'])*[^#\n]*$")  # fmt: skip
+_REQUIRED = lazily(rb"requir|need|recommend|must", re.IGNORECASE)
+_SO_LONG = 200
 
 
 def _coded(data: bytes) -> Iterable[bytes]:
-    for said in _OLDEST.findall(data):
-        yield from (each.encode() for each in floor.coded(f"t{said.decode('utf-8', 'replace')}"))
+    for said in _OLDEST.finditer(data) if b"orch" in data else ():
+        before = _SAYS.search(data, max(said.start() - _SO_LONG, 0), said.start())
+        rest = data[said.end() : said.end() + _SO_LONG].partition(b"\n")[0]
+        if before and (_REQUIRED.search(before[0]) or _REQUIRED.search(rest)):
+            yield from (each.encode() for each in floor.coded(said[0].decode("utf-8", "replace")))
 
 
 #: The oldest torch that messages of programs give.

@@ -18,7 +18,7 @@ from ..analysis.names import foreign
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..edits.arguments import rename
-from ..edits.spelling import kept_for_cuda, retext, shared
+from ..edits.spelling import DEVICE, agnostic, kept_for_cuda, retext, shared
 
 #: Statuses of what is reported where a file is read anyway, and is no reason to read it.
 ADVICE = ("native", "noop", "unknown")
@@ -214,6 +214,7 @@ def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, Given]]:
                     argument.name == found["name"]
                     and _is_about(module, found["value"], argument)
                     and not _is_there(module, row, argument)
+                    and (argument.name != "strategy" or _is_for_gaudi(module, call))
                 )
                 if about and (row.name, argument.name) not in seen:
                     seen.add((row.name, argument.name))
@@ -237,6 +238,12 @@ def _defaults(module: Module, value: ast.expr) -> Iterator[ast.expr]:
         names = {str(module.constant(name)).lstrip("-").replace("-", "_") for name in call.args}
         if value.attr in names:  # type: ignore[attr-defined]
             yield from (keyword.value for keyword in call.keywords if keyword.arg == "default")
+
+
+def _is_for_gaudi(module: Module, call: ast.Call) -> bool:
+    """Is the accelerator that a call is given Gaudi, or does it become that? Another one, and any in neutral code, takes the usual strategies."""
+    ours = (*_CUDA_VALUES["accelerator"], DEVICE)
+    return not agnostic(module) and any(each.name == "accelerator" and module.constant(each.value) in ours for each in _chosen(module, call))  # fmt: skip
 
 
 def _is_there(module: Module, row: Row, argument: Given) -> bool:

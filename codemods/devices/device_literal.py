@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
+from hpushim.matrix import vendor
 
+from ..analysis.defaults import why_kept
 from ..analysis.device_index import cuts
 from ..analysis.device_lists import device_lists
 from ..analysis.device_literals import Site
 from ..analysis.devices import Devices, spelled_by
+from ..analysis.names import word
 from ..analysis.numbered import numbered, uses
 from ..analysis.project_facts import COMPARED_DEVICES, KEPT_OPTIONS
 from ..analysis.roles import Role
@@ -59,10 +62,17 @@ class DeviceLiteral(Rule):
             if site.text.index in ("", "0") or site.text.new
             else ", the only device of a process"
         )
+        said = f"`{module.source(site.node)}` does not exist on Gaudi; use {devices.counterpart(site)}{note}"
+        fix = Rewrite("write hpu", "safe", site.changes, devices.group(site.node))
+        call = _declares(module, site.node) if site.role is Role.OPTION else None
+        kept = agnostic(module) and call is not None and not fix.fits(module.target.style, vendor.is_named)  # fmt: skip
+        why = why_kept(module, call) if kept and call is not None else ""
+        if why:
+            said = f"`{module.source(site.node)}` works on CUDA only; it stays the default, because {why}"
         return self.finding(
             site.node,
-            f"`{module.source(site.node)}` does not exist on Gaudi; use {devices.counterpart(site)}{note}",
-            fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
+            said,
+            fix=fix,
             row="cuda",
             code="HPU013" if site.role is Role.OPTION else None,
             severity="note" if agnostic(module) and _is_choice(module, site.node) else None,
@@ -136,6 +146,15 @@ class DeviceLiteral(Rule):
                 "characters",
                 fix=Rewrite("use the length of hpu", "safe", (Replace(cut.slice.lower, length),)),
             )
+
+
+def _declares(module: Module, node: ast.AST) -> ast.Call | None:
+    """The call that declares an option of which this is the default."""
+    above = module.parent(node)
+    call = (
+        module.parent(above) if isinstance(above, ast.keyword) and above.arg == "default" else None
+    )
+    return call if isinstance(call, ast.Call) and word(call.func) == "add_argument" else None
 
 
 def _is_choice(module: Module, node: ast.AST) -> bool:

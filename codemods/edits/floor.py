@@ -81,7 +81,7 @@ _SAID = (
 )
 #: What a text says of torch, and of what is made for one release of it.
 SAID = re.compile(_SAID % ("(?:py)?torch", "[012]", ""))
-_SAID_BESIDE = re.compile(_SAID % ("torchvision|torchaudio|python", r"\d", r"|[ \t]*(?:[-–,/|]|to\b|or\b|and\b)+[ \t]*\d\.\d"))  # fmt: skip
+_SAID_BESIDE = re.compile(_SAID % ("torchvision|torchaudio|python", r"\d", r"|[ \t]*(?:[-–,/|]|(?:up[ \t]+)?to\b|through\b|or\b|and\b)+[ \t]*\d\.\d"))  # fmt: skip
 #: A command or an image, a line that tells a requirement, and an entry of a list of them.
 _INSTALL = re.compile(
     r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+){0,8}?(?:install|create)\b|^[ \t]*FROM\b"
@@ -89,6 +89,10 @@ _INSTALL = re.compile(
 _REQUIRES = re.compile(
     r"(?i)\b(?:install|requir|prerequisite|depend|tested|built|environment|implemented)|^[ \t]*(?:(?:[-*+>]|\d+\.)[ \t]+)?[\[`*_]*(?:[^\W_][\w.]*(?:[ \t]+[\d.]+|[ \t]*[=<>~]+[ \t]*[\d.]+)?[ \t]*,[ \t]*)*(?:(?:py)?torch|torchvision|torchaudio|python)(?![a-z_])"
 )
+#: What says of a version that it is not required, in the words around it up to a mark.
+_NOT = re.compile(r"(?i)\b(?:not|longer|never|dropp?(?:s|ed)?|without)\b|n't\b")
+_MARK = re.compile(r"[,:;()]|\.(?!\d)")
+_AROUND = 60
 
 
 def documented(text: str) -> Iterator[str]:
@@ -98,13 +102,20 @@ def documented(text: str) -> Iterator[str]:
         if not (install or _REQUIRES.search(line)):
             continue
         how = "install " if install else ""
-        yield from (f"{how}torch{bounds_of(found)}" for found in SAID.finditer(line))
+        yield from (f"{how}torch{bounds_of(found)}" for found in SAID.finditer(line) if not _is_denied(line, found))  # fmt: skip
         for found in _SAID_BESIDE.finditer(line):
-            if not found["more"]:
+            if not (found["more"] or _is_denied(line, found)):
                 yield f"{how}{found['name'].lower()}{bounds_of(found)}"
         image = _IMAGE.match(line.split()[1]) if line.startswith("FROM ") else None
         if image is not None and is_old_image(image[0]):
             yield f"install torch=={image['version'] or '1.8'}.*"
+
+
+def _is_denied(line: str, found: re.Match[str]) -> bool:
+    """Does a line say of a version that it is not required: "no longer requires Python 2.7"?"""
+    before = _MARK.split(line[max(found.start() - _AROUND, 0) : found.start()])[-1]
+    behind = _MARK.split(line[found.end() : found.end() + _AROUND])[0]
+    return _NOT.search(f"{before} {behind}") is not None
 
 
 def coded(text: str) -> Iterator[str]:

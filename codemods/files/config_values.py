@@ -160,7 +160,7 @@ class ConfigValues(TextRule):
             text += f"use `{DEVICE}` on Gaudi"
             yield self._written(document, entry, DEVICE, text, row.name, code="HPU803")
             text = f"`strategy: ddp`: {inside(judge(document, beside).note)}"
-            for each in document.entries:
+            for each in document.entries if document.target.style != "agnostic" else ():
                 if (each.path, each.document, each.value) == ((*entry.path[:-1], "strategy"), entry.document, "ddp"):  # fmt: skip
                     yield self._written(document, each, "hpu_parallel", text, beside.name, code="HPU803")  # fmt: skip
 

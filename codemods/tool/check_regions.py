@@ -362,6 +362,8 @@ class _Review:
             result[item] = replace(item, finding=finding).with_fix(None)
         for check, why in self._keeps.items():
             first = self._turns[check][0]
+            if self._whole and check not in self._stuck:
+                continue  # the file's reason is its own
             if first in self._wraps and not agnostic(self._module):
                 continue
             result[first] = self._told(check, why, result.get(first, first))

@@ -83,13 +83,13 @@ def _guarded(data: bytes) -> set[int]:
             for block in islice(inner, 1):
                 block.left = True
         elif ends:
-            for block in open_ones:
+            for at, block in enumerate(open_ones):
                 if block.word == b"except" or (block is open_ones[-1] and block.other):
-                    found -= block.tried
+                    _need(found, block.tried, open_ones[:at])
         elif word in (b"except", b"else", b"elif", b"finally"):
             same = before or _Block(indent, b"", set())
             if word == b"finally" and same.word == b"try":
-                found -= same.tried  # nothing catches it
+                _need(found, same.tried, open_ones)  # this catches nothing
             other = word == b"else" and same.word == b"if" and not same.several
             several = word == b"elif"
             word = same.word if word == b"else" else b"if" if word == b"elif" else word
@@ -106,6 +106,17 @@ def _guarded(data: bytes) -> set[int]:
             found.add(line.start())
             tried[-1].tried.add(line.start())
     return found
+
+
+def _need(found: set[int], imports: set[int], around: list[_Block]) -> None:
+    """Takes imports out of ``found`` whose failure ends the blocks ``around``: where nothing there is a condition, and no ``try`` may catch it."""
+    if any(block.word in (b"if", b"case") or block.left for block in around):
+        return
+    tries = [block for block in around if block.word == b"try"]
+    if tries:
+        tries[-1].tried |= imports
+    else:
+        found -= imports
 
 
 class Links:

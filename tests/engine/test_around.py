@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -153,6 +155,7 @@ def test_the_program_that_a_person_would_start(
         ("try:\n    import b\nexcept ImportError:\n    pass\nelse:\n    import a\n", False),
         ("for x in y:\n    import a\nelse:\n    pass\n", False),
         ("if x:\n    import a\nimport a\n", False),
+        ("if x:\n    import a\nelse:\n    raise E\n", False),
         ("def f():\n    if x:\n        return\n    import a\n", True),
         (
             "def f():\n    try:\n        x()\n    except E:\n        return None\n    y()\n    import a\n",
@@ -167,6 +170,34 @@ def test_which_imports_a_file_may_do_without(code: str, maybe: bool) -> None:
     data = b"\n" + code.encode()
     assert ("a", "") in imported(data)
     assert (("a", "") in optional(data)) == maybe
+
+
+#: What imports a package or ends, and what is around it: whether the program may do without it then.
+ENDS = ["if y:\n    import a\nelse:\n    raise E\n", "if y:\n    import a\nelse:\n    print(1)\n    raise SystemExit(1)\n", "try:\n    import a\nexcept ImportError:\n    raise E\n", "try:\n    import a\nfinally:\n    y = 1\n"]  # fmt: skip
+AROUND = {
+    "{0}": False,
+    "with x:\n{1}": False,
+    "def f():\n{1}": False,
+    "if __name__ == '__main__':\n{1}": False,
+    "if x:\n{1}": True,
+    "if x:\n    z = 1\nelse:\n{1}": True,
+    "if x:\n    with z:\n{2}": True,
+    "match x:\n    case 1:\n{2}": True,
+    "def f():\n    if x:\n        return 1\n{1}": True,
+    "try:\n{1}except E:\n    a = None\n": True,
+    "try:\n    if x:\n{2}except E:\n    a = None\n": True,
+    "try:\n{1}except E:\n    raise\n": False,
+    "try:\n    try:\n{2}    finally:\n        z = 1\nexcept E:\n    a = None\n": True,
+    "try:\n    try:\n{2}    except F:\n        raise E\nexcept E:\n    a = None\n": True,
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("ends", ENDS)
+def test_what_is_around_an_end_decides_as_well(ends: str, around: str) -> None:
+    code = around.format(ends, indent(ends, " " * 4), indent(ends, " " * 8))
+    ast.parse(code)
+    assert (("a", "") in optional(b"\n" + code.encode())) is AROUND[around]
 
 
 def test_what_a_program_cannot_do_without() -> None:

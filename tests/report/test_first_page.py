@@ -8,7 +8,7 @@ import pytest
 from crossed import crossed
 
 from hpushim.engine.project import analyse
-from hpushim.model import Target
+from hpushim.model import Style, Target
 from hpushim.report.assessment import Assessment, assess
 from hpushim.report.work import Work
 
@@ -53,6 +53,22 @@ def test_what_lightning_is_asked_for_counts(tmp_path: Path, trainer: str, releas
     made = page(tmp_path, files).summary.verdict
     # In today's releases, which know no hpu, a safe rewrite of an argument settles it.
     assert made == ("ready" if not release and trainer != "settings" else RELEASES[release][several])  # fmt: skip
+
+
+#: What a trainer is given beside "ddp", and whether its accelerator is Gaudi, or becomes that.
+BESIDE = {", accelerator='gpu'": True, ", accelerator='cuda', devices=2": True, ", accelerator='hpu'": True, ", **{'accelerator': 'gpu'}": True, "": False, ", devices=2": False, ", accelerator='cpu'": False, ", accelerator='mps'": False, ", accelerator='auto'": False, ", accelerator=args.kind": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+@pytest.mark.parametrize("form", ["pl.Trainer(strategy='ddp'{0})", "Trainer(strategy='ddp'{0})", "pl.Trainer(**dict(strategy='ddp'{0}))", "kind = 'ddp'\npl.Trainer(strategy=kind{0})"])  # fmt: skip
+@pytest.mark.parametrize("beside", BESIDE)
+def test_a_strategy_beside_another_accelerator_is_right(tmp_path: Path, beside: str, form: str, style: Style) -> None:  # fmt: skip
+    text = f"import torch\nimport lightning as pl\nfrom lightning import Trainer\n{form.format(beside)}\n"
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "requirements.txt").write_text("lightning==2.4.0\n")
+    found = analyse([tmp_path], Target(style=style)).files
+    told = [f.message for file in found for f in file.findings if "ddp" in f.message]
+    assert bool(told) is (BESIDE[beside] and style != "agnostic")
 
 
 @pytest.mark.parametrize("kind", ["DDPStrategy()", "DDPStrategy(find_unused_parameters=False)"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from agnostic import body, written, written_for
 
-from hpushim.engine.project import migrate
+from hpushim.engine.project import analyse, migrate
 from hpushim.model import Target
 
 
@@ -117,6 +117,9 @@ def test_a_default_stays_where_its_text_is_compared_kept_or_sent(tmp_path: Path,
     files = {"other.py": f"import torch\n\n\ndef run(args, net, p, f):\n    {use}\n"} if apart else {}  # fmt: skip
     after = written_for(tmp_path, files, text + PARSED[parsed].format("pass" if apart else use))
     assert ("default=None" in after) is USES[use]
+    said = [f.message for file in analyse([tmp_path], Target(style="agnostic")).files for f in file.findings if f.code == "HPU013" and not f.fix]  # fmt: skip
+    reason = "compares `.device` with it" if "device" in use else "saves its options, or sends"
+    assert [reason in each and "no neutral form" not in each for each in said] == [True] * (not USES[use])  # fmt: skip
 
 
 @pytest.mark.parametrize(("option", "new"), [("--no-cuda", "--no-accel"), ("--use_cuda", "--use_accel"), ("--disable-cuda", "--disable-accel"), ("--not_cuda_benchmark", ""), ("--not_set_cuda_env", ""), ("--cuda-graphs", ""), ("--cuda-version", "")])  # fmt: skip
@@ -130,6 +133,11 @@ def test_an_option_gets_a_name_only_where_it_chooses_the_device(option: str, new
 NUMBERS = {
     'p.add_argument("--gpu", type=int)': True,
     'p.add_argument("--gpu", default=None, type=int, help="a card")': True,
+    'p.add_argument("--gpu", type=int, default = None)': True,
+    'p.add_argument("--gpu", type=int, default=\n    None)': True,
+    'p.add_argument("--gpu", type=int, nargs="?")': True,
+    'p.add_argument("--gpu", type=int, nargs="?", default = 0)': False,
+    'p.add_argument("--gpu", default = 0, type=int)': False,
     'p.add_argument("--gpu", default=0, type=int)': False,
     'p.add_argument("--gpu", type=int, required=True)': False,
     'p.add_argument("gpu", type=int)': False,
