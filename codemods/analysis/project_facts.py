@@ -594,6 +594,8 @@ DEVICE_PARAMETERS = ProjectFact("functions that are given a device", _device_par
 _SCALER = lazily(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
 #: What chooses a device for the files around.
 _CHOOSES = (b"cuda", b"hpu", b"accelerator", b"deepspeed")
+#: ``model.to(self._device)`` in a file that does not say which: a base class of another file may. ``x.to(y.device)`` follows a tensor.
+_HANDED_ON = lazily(rb"\.to\([ \t]*(?:device[ \t]*=[ \t]*)?self\.(?:\w+\.)*_*device\b")
 
 
 def _scalers(data: bytes) -> Iterable[bytes]:
@@ -601,7 +603,10 @@ def _scalers(data: bytes) -> Iterable[bytes]:
 
 
 def _device_chosen(data: bytes) -> Iterable[bytes]:
-    return (b"",) if any(word in data for word in _CHOOSES) else ()
+    chosen = any(word in data for word in _CHOOSES)
+    if not chosen and b"self." in data and b"cpu" not in data:
+        chosen = _HANDED_ON.search(data) is not None
+    return (b"",) if chosen else ()
 
 
 #: Names of the project's own classes that scale losses (``NativeScaler``), and may step the optimizer with it.
