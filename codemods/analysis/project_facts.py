@@ -731,15 +731,19 @@ GROUP_MAKERS = ProjectFact("functions that form a process group", _group_makers)
 #: The classes of the project, each with the last word of a base.
 CLASSES = ProjectFact(at_hand.CLASSES, _classes)
 _CLASS_BODY = lazily(rb"\nclass[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)][^\n]*|(?=\n)))*")
+_METHODS = lazily(rb"\n[ \t]+def[ \t]+")
 _STORES = lazily(rb"\n[ \t]+self\.device[ \t]*=(?!=)")
 
 
 def _holders(data: bytes) -> Iterable[bytes]:
     if b"self.device" in data and b"__init__" in data:
-        yield from (found[1] for found in _CLASS_BODY.finditer(data) if _STORES.search(found[0]))
+        for found in _CLASS_BODY.finditer(data):
+            methods = _METHODS.split(found[0])
+            if any(each.startswith(b"__init__") and _STORES.search(each) for each in methods):
+                yield found[1]
 
 
-#: The classes whose objects hold a device: ``self.device = …``.
+#: The classes whose objects hold a device since they are made: ``self.device = …``.
 HOLDERS = ProjectFact(at_hand.HOLDERS, _holders)
 
 

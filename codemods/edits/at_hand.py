@@ -246,6 +246,12 @@ def _first(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return next((arg.arg for arg in method.args.args if not static), "")
 
 
+def is_own(module: Module, name: ast.Name) -> bool:
+    """Is it what a method calls its object, whose methods may be named as those of a tensor are: ``self.stft(x)``?"""
+    method = _method(module, name)
+    return method is not None and name.id == _first(method)
+
+
 def _of_base(module: Module, node: ast.AST) -> tuple[str, str] | None:
     """``self.device``, which a base class of the project stores when the object is made."""
     method, owner = _method(module, node), _owner(module, node)
@@ -255,7 +261,9 @@ def _of_base(module: Module, node: ast.AST) -> tuple[str, str] | None:
     if _stored(module, "device", owner):
         return None
     pairs = [each.partition(":") for each in module.project.names(CLASSES)]
-    todo, seen = [last_name(base) for base in owner.bases], set[str]()
+    ambient = f"{module.names.main}."
+    todo = [last_name(base) for base in owner.bases if not (module.qualified(base) or "").startswith(ambient)]  # fmt: skip
+    seen = set[str]()
     while todo:
         name = todo.pop()
         if name not in seen:

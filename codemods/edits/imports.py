@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ast
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Import, Insert, Replace
 from hpushim.engine.python.module import Module
 
+from .at_hand import DEFINED
 from .spelling import shared
 
 CORE = "habana_frameworks.torch.core"
 CORE_ALIAS = "htcore"
+
+_DEFINED = (*DEFINED, ast.ClassDef)
 
 root = imports.root
 through = imports.through
@@ -34,9 +38,13 @@ def core(module: Module) -> tuple[str, Import]:
     return name, Import(CORE, CORE_ALIAS, code, brings="torch.hpu")
 
 
-def taken_from(module: Module, home: str, name: str) -> Change:
-    """``from home import name``, in the import that the file has from there, or behind its last one."""
+def taken_from(module: Module, home: str, name: str, user: ast.stmt | None) -> Change | None:
+    """``from home import name``, in the import that the file has from there, or behind its last one; None where ``user`` needs it above.
+
+    Behind what may put the folder of the home on the path: a statement, or another import.
+    """
     body = module.tree.body
+    above = body if user is None else body[: body.index(user)]
     head = body[: imports.first_definition(body)]
     top = [s for s in head if isinstance(s, (ast.Import, ast.ImportFrom))]
     top = top or [s for s in body if isinstance(s, (ast.Import, ast.ImportFrom))]
@@ -44,8 +52,20 @@ def taken_from(module: Module, home: str, name: str) -> Change:
     for statement in own:
         if f"{'.' * statement.level}{statement.module or ''}" == home and statement.names[0].name != "*":  # fmt: skip
             return Replace(statement, partial(_with_name, name))
-    behind = (own or top)[-1]
+    first = home.partition(".")[0]
+    found = not first or _is_beside(module, first)
+    near = [s for s in own if s in above and (found or s.level or (s.module or "").partition(".")[0] == first)]  # fmt: skip
+    puts = [] if near else [s for s in body if not isinstance(s, _DEFINED) and "sys.path" in module.source(s)]  # fmt: skip
+    behind = max((near or top)[-1:] + puts, key=body.index, default=None)
+    if behind is None or behind not in above:
+        return None
     return Insert(behind, f"from {home} import {name}")
+
+
+def _is_beside(module: Module, name: str) -> bool:
+    """Is it a module in the folder of the file, which a script finds anywhere?"""
+    folder = PurePath(module.path).parent
+    return any(str(folder / each) in module.project.files for each in (f"{name}.py", f"{name}/__init__.py"))  # fmt: skip
 
 
 def _of_project(module: Module, statement: ast.ImportFrom) -> bool:

@@ -108,11 +108,12 @@ class DualConstant(Rule):
             if not uses or (not home and usual and neutral.is_open(module)):
                 yield from self._kept(module, name)
                 continue  # it may come from there
-            if home:
+            taken = taken_from(module, home, name, _first_user(module, uses)) if home else None
+            if taken is not None:
                 yield self.finding(
                     uses[0],
                     f"`{name}()` is the device of the machine: {_WHAT[name in OR_FAIL]}; `{home}` defines it",
-                    fix=Rewrite(f"import {name}", "safe", (taken_from(module, home, name),)),
+                    fix=Rewrite(f"import {name}", "safe", (taken,)),
                 )
                 return  # a second name joins that import in the next pass
             torch = local_name(module, "torch")

@@ -12,7 +12,7 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import is_in_module
-from ..edits.at_hand import FUNCTIONS
+from ..edits.at_hand import FUNCTIONS, is_own
 from ..edits.spelling import agnostic, device_type, quoted
 from .tensors import is_tensor, stays_on_host
 
@@ -36,11 +36,8 @@ def kind_beside(module: Module, call: ast.Call) -> str:
         moved = any(getattr(module.parent(use), "attr", "") in _MOVES for use in behind)
         given = len(behind) < len(uses) or any(b.kind == "param" for b in module.bindings(name))
         called = any(getattr(module.parent(use), "func", None) is use for use in uses)
-        fixed = (
-            not moved
-            and not called
-            and not any(isinstance(use.ctx, ast.Store) for use in behind[:1])
-        )
+        anew = bool(behind) and module.statement(behind[0]) not in [module.statement(use) for use in behind if isinstance(use.ctx, ast.Load)]  # fmt: skip
+        fixed = not moved and not called and not anew
         if given and fixed and any(_is_tensor(module, use) for use in uses):
             return f"{name.id}.device.type"
     return kind
@@ -91,6 +88,8 @@ def _sizes(module: Module, call: ast.Call) -> Iterator[ast.Name]:
 
 def _is_sized(module: Module, name: ast.Name) -> bool:
     """``x.size(0)``, ``x.shape[0]``, ``rows, columns = x.shape``."""
+    if is_own(module, name):
+        return False
     above = module.parent(name)
     asked = module.parent(above) if isinstance(above, ast.Attribute) and above.value is name else None  # fmt: skip
     if not isinstance(above, ast.Attribute) or asked is None:
@@ -124,6 +123,8 @@ def _works_on(module: Module, call: ast.Call, function: ast.AST) -> Iterator[ast
 
 def _is_tensor(module: Module, use: ast.Name) -> bool:
     """Is the name used as only a tensor is, or given to one of torch's layers?"""
+    if is_own(module, use):
+        return False
     call = module.parent(use)
     if isinstance(call, ast.Call) and use in call.args[:1]:
         made = module.view(Values).origins(call.func)

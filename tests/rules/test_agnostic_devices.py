@@ -153,3 +153,30 @@ def test_no_device_is_taken_apart_to_be_built_again(test: str, place: str) -> No
     after = body(f"def f(self, opt, args, use_cuda):\n    {made}")
     assert ("torch.device(accelerator_device().type" in after) is False
     assert (f'accelerator_device() if {test} else torch.device("cpu")' in after) is CHOSEN[test]
+
+
+#: A method of the class called as a tensor's, how else the class is used, and a device that another class stores.
+OWN = ["self.stft(x)", "self.matmul(x)", "self.clamp(x)", "self.log(x)"]
+BLOCKS = {
+    "with torch.cuda.amp.autocast(enabled=False):\n            x = {0}": "device_type=x.device.type",
+    "with torch.cuda.amp.autocast():\n            y = {0}": "device_type=x.device.type",
+    'with torch.autocast("cuda", enabled=False):\n            x = {0}': "torch.autocast(x.device.type",
+    "y = {0}\n        z = torch.rand(self.size(0)).cuda()": "z = torch.rand(self.size(0)).to(",
+}  # fmt: skip
+STORES = {
+    "nothing": "",
+    "another module's base": "class Module:\n    def __init__(self, device):\n        self.device = device\n",
+    "stored later": "class Base(nn.Module):\n    def to(self, device):\n        self.device = device\n",
+}
+
+
+@pytest.mark.parametrize("stored", STORES)
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("own", OWN)
+def test_a_module_without_a_device_is_not_asked_for_it(tmp_path: Path, own: str, block: str, stored: str) -> None:  # fmt: skip
+    base = "Base" if stored == "stored later" else "nn.Module"
+    taken = "from base import Base\n" if base == "Base" else ""
+    text = f"{HEAD}{taken}class A({base}):\n    def forward(self, x):\n        x = x - x.mean()\n        {block.format(own)}\n        return x\n"
+    after = written_for(tmp_path, {"base.py": f"import torch.nn as nn\n{STORES[stored]}"}, text)
+    assert "self.device" not in after
+    assert BLOCKS[block] in after

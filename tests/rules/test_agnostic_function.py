@@ -263,3 +263,41 @@ def test_what_imports_nothing_of_its_own_finds_the_home_by_its_importers(tmp_pat
     after = (tmp_path / "pkg/part.py").read_text()
     where = ".utils" if "from ." in imports else "pkg.utils"
     assert f"from {where} import accelerator_device\n" in after and "def accelerator" not in after
+
+
+#: How a script gets the root of the project on its path, with the files beside it; ``after`` is what the import has to follow.
+ROOTS = {
+    "a statement": ("import sys\nimport torch\nsys.path.append('../..')\n", {}, "sys.path"),
+    "under a condition": ("import sys\nimport torch\nif '../..' not in sys.path:\n    sys.path.insert(0, '../..')\n", {}, "sys.path.insert"),
+    "a statement, then imports": ("import sys\nimport torch\nsys.path.insert(0, '../..')\nimport json\n", {}, "sys.path"),
+    "its __init__": ("import __init__\nimport torch\n", {"__init__.py": "import sys\nsys.path.append('../..')\n"}, "__init__"),
+    "a neighbour": ("import torch\nfrom logs import Logs\nfrom net import Net\n", {"net.py": "import sys\nsys.path.append('../..')\nimport utils.ckpt\nclass Net: ...\n"}, "from net"),
+    "a neighbour behind others": ("import torch\nimport net\n", {"net.py": "import sys\nsys.path.append('../..')\nimport utils.ckpt\n"}, "import net"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("early", ["", "device = torch.zeros(2).cuda()\n"])
+@pytest.mark.parametrize("root", ROOTS)
+def test_the_function_is_imported_behind_what_puts_its_folder_on_the_path(tmp_path: Path, root: str, early: str) -> None:  # fmt: skip
+    head, beside, after = ROOTS[root]
+    work = "\n\ndef f(x):\n    import utils.log\n    return x.cuda()\n\ndef g(y):\n    return y.cuda()\n"
+    files = {
+        "utils/__init__.py": "",
+        "utils/ckpt.py": "import torch" + work.replace("    import utils.log\n", ""),
+        "run/one/other.py": f"import sys\nsys.path.append('../..')\nimport torch\nfrom utils.ckpt import f\n{work}",
+        "utils/log.py": "import json\n",
+        "run/one/logs.py": "class Logs: ...\n",
+        **{f"run/one/{name}": text for name, text in beside.items()},
+        "run/one/train.py": head.replace("import torch\n", f"import torch\n{early}") + work + "\nif __name__ == '__main__':\n    g(f(1))\n",
+    }  # fmt: skip
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / path).write_text(text)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    text = (tmp_path / "run/one/train.py").read_text()
+    given = "from utils.ckpt import" in text
+    assert "_device()" in text
+    assert given or "def accelerator_device" in text or "def default_device" in text, text
+    assert not given or text.index(after) < text.index("from utils.ckpt import"), text
+    assert not given or not early or text.index("from utils.ckpt import") < text.index("device = "), text  # fmt: skip
+    assert given or early, text
