@@ -188,7 +188,7 @@ class Containers(TextRule):
         for word in command.words:
             given = f"{before}={word.text}"
             before = word.text
-            if word.text in ("--gpus", "nvidia-docker") or word.text.startswith("--gpus=") or "--runtime=nvidia" in (word.text, given):  # fmt: skip
+            if word.text == "--gpus" or (word is command.words[0] and word.text == "nvidia-docker") or word.text.startswith("--gpus=") or "--runtime=nvidia" in (word.text, given):  # fmt: skip
                 yield self.finding(
                     word.span,
                     f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` gives the container NVIDIA GPUs; for Gaudi, use "

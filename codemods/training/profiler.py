@@ -98,7 +98,8 @@ class ProfilerDevice(Rule):
         whole: ast.AST = ending
         while isinstance(above := module.parent(whole), (ast.JoinedStr, ast.BinOp)):
             whole = above
-        *front, device, last = composed.pieces(whole) or (None, None)
+        parts = composed.pieces(whole) or ()
+        *front, device, last = parts if len(parts) > 1 else (None, None)
         if last != ending.value or front not in ([], ["self_"]) or not isinstance(device, ast.expr):
             return
         if not device_name(module.source(device)) and getattr(device, "attr", "") != "type":

@@ -153,14 +153,19 @@ class Defaults:
         return False
 
     def _is_one_of_many(self, choice: ast.If | ast.IfExp) -> bool:
-        """Do conditions of a chain, or one behind the other, compare one value with a text each, and is this one of them, not the one for training?"""
+        """Do conditions of a chain compare one value with a text each, and is this one of them, not the one for training?
+
+        A branch that leaves the block is a link of a chain with the ``if`` behind it; others, one behind the other, are stages that may all run.
+        What must be given has no default.
+        """
         asked = _asked(choice.test)
-        if asked is None or isinstance(choice, ast.IfExp) or any(isinstance(part, ast.Constant) and "train" in str(part.value) for part in walk(choice.test)):  # fmt: skip
+        if asked is None or (isinstance(asked, ast.Attribute) and any(self._declared(each) is _OPEN for each in self._values.options.declared(asked.attr))) or isinstance(choice, ast.IfExp) or any(isinstance(part, ast.Constant) and "train" in str(part.value) for part in walk(choice.test)):  # fmt: skip
             return False
         subject, first = self._module.source(asked), choice
         while isinstance(above := self._module.parent(first), ast.If) and above.orelse == [first]:
             first = above
-        links = [*self._module.block(first)]
+        row: list[ast.stmt] = [each for each in self._module.block(first) if isinstance(each, ast.If) and ends(each.body)]  # fmt: skip
+        links = row if first in row else [first]
         for link in links:  # grows
             links += link.orelse if isinstance(link, ast.If) and len(link.orelse) == 1 else []
         others = [other for link in links if isinstance(link, ast.If) and (other := _asked(link.test)) is not None]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, get_args
@@ -112,13 +113,43 @@ def _missing(
 
 
 def _is_called_anyway(name: str, code: bytes) -> bool:
-    """Does a file call what it may go on without, and ask nowhere whether it is there?"""
-    called, asked = (
-        rb"\n[^#\n]*(?<!def )\b%s\(",
-        rb"\b(?:if|and|or|not)[ \t]+%s\b|\b%s[ \t]+(?:is|==|!=)",
-    )
-    given = re.escape(name).encode()
-    return bool(name) and bool(re.search(called % given, code)) and not re.search(asked % (given, given), code)  # fmt: skip
+    """Does a file call what it may go on without, and ask nowhere whether it is there, nor set a flag that says so?"""
+    try:
+        nodes = [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    inside: set[ast.AST] = set()
+    for each in nodes:
+        if isinstance(each, ast.Try):
+            inner = [*ast.walk(each)]
+            inside.update(inner)
+            if name in {alias.name for part in inner if isinstance(part, ast.ImportFrom) for alias in part.names} and any(map(_is_flag, inner)):  # fmt: skip
+                return False
+    calls = [each.func for each in nodes if isinstance(each, ast.Call) and each not in inside]
+    called = any(isinstance(func, ast.Name) and func.id == name for func in calls)
+    asking = (part for each in nodes for part in _asking(each))
+    return called and not any(isinstance(part, ast.Name) and part.id == name for part in asking)
+
+
+def _is_flag(node: ast.AST) -> bool:
+    """``HAS_FUSED = True``."""
+    return isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool)  # fmt: skip
+
+
+def _asking(node: ast.AST) -> list[ast.expr]:
+    """What a condition asks by itself: ``fused``, ``fused is None``."""
+    match node:
+        case (
+            ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test)
+        ):
+            return [test]
+        case ast.BoolOp(values=values):
+            return values
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return [operand]
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+    return []
 
 
 def _gap(path: Path, module: str, root: Path, fetching: Sequence[bytes]) -> str:

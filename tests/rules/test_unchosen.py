@@ -126,6 +126,22 @@ def test_one_of_many_names(tmp_path: Path, asked: str, many: int) -> None:
     assert found(tmp_path, code) == [many > 2] * many + [False]
 
 
+@pytest.mark.parametrize("declared", ['"--stage", required=True', '"stage"', '"--stage", type=str'])
+@pytest.mark.parametrize("form", ["chain", "stages", "returns"])
+def test_stages_of_a_program(tmp_path: Path, form: str, declared: str) -> None:
+    lines = [f"{'el' if n and form == 'chain' else ''}if args.stage == 'a{n}':\n    {STOP}\n" + "    return\n" * (form == "returns") for n in range(4)]  # fmt: skip
+    code = f"parser.add_argument({declared})\nargs = parser.parse_args()\ndef main():\n    {''.join(lines).replace(chr(10), chr(10) + '    ')}\nmain()\n"
+    # An option that nobody gives is None: no stage runs by default.
+    assert found(tmp_path, code) == [declared.endswith("str")] * 4
+
+
+@pytest.mark.parametrize("form", ["chain", "stages", "returns"])
+def test_a_name_that_anybody_may_give(tmp_path: Path, form: str) -> None:
+    lines = [f"{'el' if n and form == 'chain' else ''}if kind == 'a{n}':\n    {STOP}\n" + "    return\n" * (form == "returns") for n in range(4)]  # fmt: skip
+    code = f"def make(kind):\n    {''.join(lines).replace(chr(10), chr(10) + '    ')}\n"
+    assert found(tmp_path, code) == [form != "stages"] * 4
+
+
 @pytest.mark.parametrize(
     ("use", "unused"),
     [

@@ -345,6 +345,14 @@ def test_the_dtype_of_a_typed_tensor(kind: Any, dtype: Any) -> None:
         typed.sparse_tensor(print, torch.Tensor)
 
 
+@pytest.mark.parametrize("more", [(3,), (torch.ones(1),)])
+def test_a_typed_tensor_takes_a_tensor_alone(more: tuple[Any, ...]) -> None:
+    make, given = typed._constructor("FloatTensor"), torch.ones(2)
+    assert make(print, torch.FloatTensor, given).data_ptr() == given.data_ptr()
+    with pytest.raises(TypeError):
+        make(print, torch.FloatTensor, given, *more)
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "waits"),
     [((), {}, True), ((False,), {}, True), ((True,), {}, False), ((), {"non_blocking": True}, False), ((), {"non_blocking": False}, True)],

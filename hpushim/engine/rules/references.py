@@ -135,7 +135,7 @@ class _Search:
             self._through_alias(node, above)
 
     def _chain(self, node: ast.expr, whole: Sequence[str]) -> None:
-        """Gives the rules the whole chain and of each part of it that is wanted."""
+        """Gives the rules the whole chain and each part of it that is wanted."""
         names = self._names
         below = _common([_below(names, name) for name in whole])
         if below:

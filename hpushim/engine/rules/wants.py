@@ -94,7 +94,7 @@ class Wants(msgspec.Struct, frozen=True):
         """Sets of words; the rule may find something where a file has all words of one of them.
 
         With each the word as code has it (``.word``, ``word(``, ``word=``: :meth:`~hpushim.pycode.words.Words.uses`); "" where it may
-        are anywhere.
+        be anywhere.
         """
         found = [(frozenset({word}), "") for word in (*self.definitions, *self.words)]
         found += [(frozenset({word}), f".{word}") for word in self.attributes]

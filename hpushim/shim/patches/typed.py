@@ -35,7 +35,7 @@ def _constructor(name: str) -> Callable[..., Any]:
 
         devices.mapped(kwargs.pop("device", None))
         given = args[0] if args else kwargs.get("other")
-        if isinstance(given, cls):
+        if isinstance(given, cls) and len(args) + len(kwargs) == 1:
             return torch.ops.aten.alias(given)  # as torch does: the same memory
         # torch's own constructor of that type knows every other form.
         return getattr(torch, name)(*args, **kwargs).to(devices.INDEXED)
