@@ -40,7 +40,7 @@ def is_name(module: Module, node: ast.AST) -> bool:
 
 
 def availability(module: Module) -> Iterator[tuple[ast.Call, ast.expr, ast.expr]]:
-    """Every ``getattr(dist, f"is_{backend}_available")`` of the file, with the object that it asks and the backend."""
+    """Every ``getattr(dist, f"is_{backend}_available")`` of the file, with the object whose it is and the backend."""
     for call in module.index.calls("getattr"):
         if len(call.args) in (2, 3) and not call.keywords:
             backend = _between(call.args[1])

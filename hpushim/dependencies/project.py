@@ -137,7 +137,7 @@ def _is_flag(node: ast.AST) -> bool:
 
 
 def _asking(node: ast.AST) -> list[ast.expr]:
-    """What a condition asks by itself: ``fused``, ``fused is None``."""
+    """What a condition reads by itself: ``fused``, ``fused is None``."""
     match node:
         case (
             ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test)

@@ -58,7 +58,7 @@ class Enough(SystemExit):
 
 
 def environment(world: int, cards: int) -> dict[str, str]:
-    """What a launcher sets for rank 0 of ``world`` ranks on servers of ``cards`` devices."""
+    """What a launcher sets for rank 0 of ``world`` ranks on servers of so many devices."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -78,7 +78,7 @@ def environment(world: int, cards: int) -> dict[str, str]:
 class Rank:
     """Rank 0 of a world that is not there.
 
-    ``device`` gives the emulated device, its C++ extension; ``card``: the bytes of its device, to report where they would not do; ``fake``: compute nothing.
+    ``device`` gives the emulated device, its C++ extension. The next parameter is the bytes of its memory, to report where they would not do; ``fake``: compute nothing.
     """
 
     def __init__(

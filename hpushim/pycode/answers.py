@@ -37,8 +37,8 @@ class Answers(Generic[A]):
     """Answers that grow along edges: an ``enum.Flag``, an ``int`` of bits or a ``frozenset``.
 
     The answer for a value is what ``own`` says of it, joined with what ``carry`` lets through of the answers at the ends of
-    its ``edges``. It is the least one that fits, also where values go round in a circle, so it does not depend on which value
-    is asked first. Each value is looked at once: a thousand questions cost no more than the values that they touch.
+    its ``edges``. It is the least one that fits, also where values go round in a circle, so it does not depend on which
+    comes first. Each value is looked at once: a thousand questions cost no more than the values that they touch.
     """
 
     def __init__(

@@ -305,8 +305,9 @@ def test_a_setting_that_is_off_in_all_files(tmp_path: Path, said: str, read: str
 
 
 ONE_OF = {
-    "if kind == 'a':\n    {0}\nif kind == 'b':\n    f()\nif kind in ('c', 'd'):\n    g()\n": True,
-    "if kind == 'b':\n    f()\nx = 3\nif kind == 'c':\n    g()\nelif kind == 'a':\n    {0}\n": True,
+    "if kind == 'a':\n    {0}\nif kind == 'b':\n    f()\nif kind in ('c', 'd'):\n    g()\n": False,  # stages, which may all run
+    "if kind == 'b':\n    f()\nx = 3\nif kind == 'c':\n    g()\nelif kind == 'a':\n    {0}\n": False,
+    "if kind == 'b':\n    f()\nelif kind in ('c', 'd'):\n    g()\nelif kind == 'a':\n    {0}\n": True,
     "if kind == 'a':\n    {0}\nif kind == 'b':\n    f()\n": False,
     "if kind == 'a':\n    {0}\nif other == 'b':\n    f()\nif another == 'c':\n    g()\n": False,
     "if kind == 'train':\n    {0}\nif kind == 'val':\n    f()\nif kind == 'test':\n    g()\n": False,
