@@ -385,7 +385,7 @@ def _sets_type(data: bytes) -> Iterable[bytes]:
 
 
 #: Whether a file runs where the default type of tensors is CUDA's.
-SETS_TYPE = ProjectFact("files that set CUDA's default tensor type", _sets_type, spreads=True)
+SETS_TYPE = ProjectFact("files that set CUDA's default tensor type", _sets_type, spreads="around")
 
 # -- what ends in kernels for NVIDIA GPUs ----------------------------------------------------------
 
@@ -612,7 +612,15 @@ def _device_chosen(data: bytes) -> Iterable[bytes]:
 #: Names of the project's own classes that scale losses (``NativeScaler``), and may step the optimizer with it.
 SCALERS = ProjectFact("classes that scale losses", _scalers)
 #: Whether a file is trained on a device that another file chooses: a base class, or what builds and runs its classes.
-DEVICE_CHOSEN = ProjectFact("files that choose a device", _device_chosen, spreads=True)
+DEVICE_CHOSEN = ProjectFact("files that choose a device", _device_chosen, spreads="around")
+
+
+def _contexts(data: bytes) -> Iterable[bytes]:
+    return (b"",) if b"get_context(" in data else ()
+
+
+#: Whether a program starts processes of a context, whose own workers start as they did.
+CONTEXTS = ProjectFact("files that start processes of a context", _contexts, spreads="program")
 
 # -- checkpoints ---------------------------------------------------------------------------------
 

@@ -8,14 +8,14 @@ from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
 from ..analysis.names import called
 from ..analysis.placement import trains_on_device
-from ..analysis.project_facts import DEVICE_CHOSEN
+from ..analysis.project_facts import CONTEXTS, DEVICE_CHOSEN
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 
 _LOADER = "torch.utils.data.DataLoader"
 _ROW = "how workers of a data loader start"
 #: What says how they start.
-_SAID = ("set_start_method", "multiprocessing_context", "get_context")
+_SAID = ("set_start_method", "multiprocessing_context")
 
 
 class WorkerStart(Rule):
@@ -23,7 +23,7 @@ class WorkerStart(Rule):
 
     HPU325 = Code("worker-start-method", severity="note")
     wants = Wants(
-        names=(_LOADER,), required=("num_workers",), project=_SAID, facts=(DEVICE_CHOSEN,)
+        names=(_LOADER,), required=("num_workers",), project=_SAID, facts=(CONTEXTS, DEVICE_CHOSEN)
     )
 
     def __init__(self) -> None:
@@ -40,6 +40,8 @@ class WorkerStart(Rule):
         if workers is not None and module.constant(workers) == 0:
             return
         if any(module.holds(said) or said in (module.project.mentions or ()) for said in _SAID):
+            return
+        if module.holds("get_context") or module.project.reaches(CONTEXTS.name, module.path):
             return
         if not trains_on_device(module, engine=True):
             return

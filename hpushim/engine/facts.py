@@ -61,7 +61,7 @@ class Facts:
 
     def __init__(self) -> None:
         self._said: list[tuple[File, Said]] = []
-        #: The facts that rules want by name, and whether each spreads.
+        #: The facts that rules want by name, and how each spreads.
         self._named = dict(fact for rule in rules() for fact in rule.named_facts)
         self._asked_for = {text for rule in rules() for text in rule.wants.project}
 
@@ -134,7 +134,13 @@ class Facts:
             shadowing(files),
             (
                 *(
-                    (name, links.around([f.shown for f, s in self._said if name in s.collected]))
+                    (
+                        name,
+                        links.around(
+                            [f.shown for f, s in self._said if name in s.collected],
+                            beside=spreads == "program",
+                        ),
+                    )
                     for name, spreads in self._named.items()
                     if spreads
                 ),

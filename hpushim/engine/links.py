@@ -135,10 +135,12 @@ class Links:
         #: What was found before: the files of a folder import the same.
         self._known: dict[tuple[_Parts, str, str], frozenset[str]] = {}
 
-    def around(self, starts: Collection[str]) -> frozenset[str]:
-        """The files that import one of ``starts``, however far, those that one of them imports, and themselves."""
+    def around(self, starts: Collection[str], *, beside: bool = False) -> frozenset[str]:
+        """The files that import one of ``starts``, however far, those that one of them imports, and themselves; ``beside``: all that such files import."""
         if not starts:
             return frozenset()
+        if beside:
+            return self.needs(self.needing(starts))
         return self.needs(starts) | self.needing(starts)
 
     def needs(self, starts: Collection[str], apart: Collection[str] = ()) -> frozenset[str]:

@@ -79,8 +79,8 @@ class Listed:
         return tuple(_named(*place) for *place, _, _ in self.kept["facts"])
 
     @property
-    def named_facts(self) -> tuple[tuple[str, bool], ...]:
-        """The names of these facts, and whether each spreads; imports nothing."""
+    def named_facts(self) -> tuple[tuple[str, str], ...]:
+        """The names of these facts, and how each spreads; imports nothing."""
         return tuple((name, spreads) for *_, name, spreads in self.kept["facts"])
 
     def extends(self, base: AnyRule) -> bool:

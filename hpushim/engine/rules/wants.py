@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import msgspec
 
@@ -20,9 +21,9 @@ class ProjectFact(msgspec.Struct, frozen=True):
     find: Callable[[bytes], Iterable[bytes]]
     #: The kinds of file that it is collected from, as they are written.
     kinds: tuple[Kind, ...] = ("python",)
-    #: Whether a file that has any of the names says something of the files that it imports and of those that import it:
-    #: ``module.project.reaches(fact.name, module.path)``.
-    spreads: bool = False
+    #: Whether a file that has any of the names says something of the files that it imports and of those that import it (``"around"``), or of
+    #: all that the programs import which import it (``"program"``): ``module.project.reaches(fact.name, module.path)``.
+    spreads: Literal["", "around", "program"] = ""
     #: Of these kinds the files that it is collected from, by their path as it is shown; None for all.
     of: Callable[[str], bool] | None = None
     #: Whether each name is a version that an install asks for: ``module.project.requests(fact.name, version, module.path)``.
