@@ -596,6 +596,7 @@ _SCALER = lazily(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
 _CHOOSES = (b"cuda", b"hpu", b"accelerator", b"deepspeed")
 #: ``model.to(self._device)`` in a file that does not say which: a base class of another file may. ``x.to(y.device)`` follows a tensor.
 _HANDED_ON = lazily(rb"\.to\([ \t]*(?:device[ \t]*=[ \t]*)?self\.(?:\w+\.)*_*device\b")
+_OF_CPU = lazily(rb"""device(?:\(|[ \t]*=[ \t]*)["']cpu""")
 
 
 def _scalers(data: bytes) -> Iterable[bytes]:
@@ -604,7 +605,7 @@ def _scalers(data: bytes) -> Iterable[bytes]:
 
 def _device_chosen(data: bytes) -> Iterable[bytes]:
     chosen = any(word in data for word in _CHOOSES)
-    if not chosen and b"self." in data and b"cpu" not in data:
+    if not chosen and b"self." in data and not (b"cpu" in data and _OF_CPU.search(data)):
         chosen = _HANDED_ON.search(data) is not None
     return (b"",) if chosen else ()
 
