@@ -34,7 +34,7 @@ _MANY = 3
 _ASKED = lazily(rb"[ \t]*if[ \t]+(?:\w+\.)+(\w+)[ \t]*(?:and\b[^\n]*)?:")
 #: One that a run on one device does not meet.
 _SEVERAL = lazily(
-    rb"[ \t]*if[ \t]+(?:len\()?[\w.]*(?:gpus?|devices?|world_size|device_count)\w*(?:\(\)|\))?[ \t]*>[ \t]*1[ \t]*:"
+    rb"[ \t]*if[ \t]+(?:len\()?(?:\w+\.)*(?:\w*(?:gpus|devices|world_size|device_count)|(?:num|n|count)_?gpu|device_ids|gpu_ids)(?:\(\)|\))?[ \t]*>[ \t]*1[ \t]*:"
 )
 #: A line at the left margin that ends a definition.
 _OUTSIDE = lazily(rb"\n[^\s)\]}#@]")

@@ -161,6 +161,7 @@ def test_what_is_made_under_an_option_that_is_off(made: str, inner: str) -> None
 
 SEVERAL = {
     "if len(gpus) > 1:": True, "if args.num_gpus > 1:": True, "if torch.cuda.device_count() > 1:": True, "if world_size > 1:": True, "if len(self.devices)>1:": True,
+    "if args.n_gpu > 1:": True, "if args.gpu_mem > 1:": False, "if device_batch_size > 1:": False, "if per_device_train_batch_size > 1:": False, "if gpu_id > 1:": False,
     "if len(gpus) > 0:": False, "if epochs > 1:": False, "if len(gpus) > 1 or x:": False, "if len(gpus) >= 1:": False,
 }  # fmt: skip
 
