@@ -204,7 +204,7 @@ def _sized(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
         if not sizes or place in told or not (given or runs_in_step(module, part)):
             continue
         size = next((size for size in sizes if (_is_looked_up if given else _changes)(module, size)), None)  # fmt: skip
-        if size is not None and (given or not isinstance(part, ast.Subscript) or is_tensor(module, part.value)):  # fmt: skip
+        if size is not None and (not isinstance(part, ast.Subscript) or (not _is_text(module, part.value) if given else is_tensor(module, part.value))):  # fmt: skip
             told.add(place)
             yield part, size
 
@@ -221,6 +221,15 @@ def _is_given(module: Module, part: ast.expr) -> bool:
     function = module.function(part)
     owner = enclosing_class(module, part) if getattr(function, "name", "") in _GIVES else None
     return owner is not None and base_words(module, owner.name) <= {"object"} and reaches_a_device(module)  # fmt: skip
+
+
+def _is_text(module: Module, value: ast.expr) -> bool:
+    """Is it a text or a list, by what it is or by what is called on it: ``self.names`` with ``self.names.append(name)``?"""
+    name, index = word(value), module.index
+    alike = index.attributes(name) if isinstance(value, ast.Attribute) else index.names(name)
+    methods = {word(module.parent(each) or value) for each in alike if isinstance(module.parent(each), ast.Attribute)}  # fmt: skip
+    own = any((hasattr(str, each) or hasattr(list, each)) and not is_of_objects(each) for each in methods)  # fmt: skip
+    return own or isinstance(value, (ast.Constant, ast.JoinedStr))
 
 
 def _is_looked_up(module: Module, size: ast.expr) -> bool:

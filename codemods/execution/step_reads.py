@@ -66,7 +66,7 @@ class StepRead(Rule):
     also = Wants(
         calls=(*_METHODS, *_NUMBERS, *_SIZED, *_LOGS),
         words=("backward", "manual_backward"),
-        texts=("if ", "while "),
+        texts=("if ", "while ", "assert "),
     )
 
     def __init__(self) -> None:
@@ -258,10 +258,7 @@ def _asks_tensor(module: Module, node: ast.Call) -> bool:
     """Is it a tensor's value that is read in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
     name = module.qualified(node.func)
     own = isinstance(node.func, ast.Attribute) if name is None else name.startswith("torch.")
-    if not own or (
-        not in_forward(module, node)
-        and (isinstance(module.statement(node), ast.Assert) or not runs_in_step(module, node))
-    ):
+    if not own or not (in_forward(module, node) or runs_in_step(module, node)):
         return False
     if name is not None:
         return may_be_on_device(module, node) and not any(lies_on_host(module, each) for each in node.args[:1])  # fmt: skip

@@ -77,6 +77,9 @@ def _used_as_object(module: Module, reached: list[Edge], remade: set[ast.AST | C
     uses = [use for use in uses if use not in remade and _is_plain(use) and not _is_asked(module, use)]  # fmt: skip
     given = [e.node for e in reached if e.how == "passed" and isinstance(e.node, ast.Call)]
     classes = {each.partition(":")[0] for each in said(module, CLASSES)}
+    # Who reads a state besides takes a file of tensors as well: ``if isinstance(ck, Net): …``, ``net.load_state_dict(ck)``.
+    if any(word(call.func) == "load_state_dict" for call in given) or any(isinstance(e.node, ast.Subscript) for e in reached):  # fmt: skip
+        classes = set()
     uses += [call for call in given if module.qualified(call.func) == _OF_ARRAY or (word(call.func) == "isinstance" and word(call.args[-1]) in classes)]  # fmt: skip
     return min(uses, key=lambda use: module.span(use).start, default=None)
 

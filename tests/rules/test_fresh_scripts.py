@@ -255,6 +255,19 @@ def test_batches_of_an_object_of_the_project(tmp_path: Path, cut: str, method: s
     assert told == (CUTS[cut] and own and not method.startswith("read"))
 
 
+#: What else is done with what a batch is cut out of, and whether that is no text and no list.
+USED = {"": True, "self.rows.sum()": True, "self.rows.split(3)": True, "self.rows.append(n)": False, "self.rows.lower()": False, "self.rows.encode()": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USED)
+@pytest.mark.parametrize("cut", ["self.rows[: self.counts[n]]", "self.rows[at : at + self.counts[n]]", '"abc"[: self.counts[n]]'])  # fmt: skip
+def test_texts_and_lists_have_no_shape(tmp_path: Path, cut: str, use: str) -> None:
+    text = f"import torch\n\n\nclass Rows:\n    def read(self, n):\n        return {use}\n\n    def next_batch(self, n):\n        at = self.starts[n]\n        return {cut}\n"
+    files = {"rows.py": text, "train.py": HEAD + "from rows import Rows\nfor n in range(9):\n    net(data[n].to(device)).sum().backward()\n"}  # fmt: skip
+    told = "HPU515" in codes(reported(tmp_path, files), "rows.py")
+    assert told == (USED[use] and not cut.startswith('"'))
+
+
 #: Sizes of what a step cuts out, and whether they are random.
 BOXES = {
     "a, b = np.random.randint(8), np.random.randint(8)": True,

@@ -82,7 +82,7 @@ CONDITIONS = {
 def test_a_condition_on_a_tensor(tmp_path: Path, test: str, user: str) -> None:
     body = as_function(f"{test}\n        x = x * 2")
     files = {"lib/parts.py": HEAD + body, "train.py": TAKEN[0] + HEAD + user + "\nfor x in data:\n    net(x.to(device)).sum().backward()\n"}  # fmt: skip
-    told = CONDITIONS[test] and USERS[user] and not test.startswith("assert")
+    told = CONDITIONS[test] and USERS[user]
     assert ("HPU513" in codes(reported(tmp_path, files), "lib/parts.py")) == told
 
 

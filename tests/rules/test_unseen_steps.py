@@ -320,3 +320,15 @@ def test_a_type_that_is_only_compared_stops_nothing(asked: str, kind: str) -> No
     text = f"import torch\n\n\ndef f(buckets, kind):\n    return {asked.format(kind)}\n"
     assert severities(text, "HPU114") == ["warning"]
     assert severities(text.replace(asked.format(kind), f"{kind}(3)"), "HPU114") == ["error"]
+
+
+#: What becomes of a checkpoint that is no object of the class that is asked for, and whether a file of tensors fails.
+ELSE = {"raise ValueError(path)": True, "return None": True, "net.load_state_dict(ck)": False, "net.load_state_dict(ck['model'])": False, "net.scale = ck['scale']": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("other", ELSE)
+@pytest.mark.parametrize("form", ["if isinstance(ck, Net):\n        return ck\n    {0}", "if not isinstance(ck, Net):\n        {0}\n    return net"])  # fmt: skip
+def test_who_takes_a_state_too_needs_no_object(tmp_path: Path, form: str, other: str) -> None:
+    text = f"import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n\n\ndef load(path):\n    net = Net().cuda()\n    ck = torch.load(path, map_location='cpu')\n    {form.format(other)}\n    return net\n"
+    codes = [f.code for f in found(tmp_path, {"a.py": text})["a.py"]]
+    assert ("HPU615" in codes) == ELSE[other]
