@@ -6,7 +6,8 @@ import ast
 
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 
-from ..analysis.names import called
+from ..analysis.kinds import base_words
+from ..analysis.names import called, word
 from ..analysis.placement import trains_on_device
 from ..analysis.project_facts import CONTEXTS, DEVICE_CHOSEN
 from ..analysis.verdict import ask, sentence
@@ -23,7 +24,11 @@ class WorkerStart(Rule):
 
     HPU325 = Code("worker-start-method", severity="note")
     wants = Wants(
-        names=(_LOADER,), required=("num_workers",), project=_SAID, facts=(CONTEXTS, DEVICE_CHOSEN)
+        names=(_LOADER,),
+        keywords=("num_workers",),
+        required=("num_workers",),
+        project=_SAID,
+        facts=(CONTEXTS, DEVICE_CHOSEN),
     )
 
     def __init__(self) -> None:
@@ -31,7 +36,17 @@ class WorkerStart(Rule):
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
-        if self._told or call is None or module.qualified(node) != name:
+        if call is not None and module.qualified(node) == name:
+            yield from self._loader(module, call)
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """``AudioLoader(data, num_workers=4)`` of a class of the project that is a loader."""
+        call = module.parent(node)
+        if isinstance(call, ast.Call) and "DataLoader" in base_words(module, word(call.func)):
+            yield from self._loader(module, call)
+
+    def _loader(self, module: Module, call: ast.Call) -> Yield:
+        if self._told:
             return
         workers = argument(call, "num_workers", 5)
         hidden = any(keyword.arg is None for keyword in call.keywords)

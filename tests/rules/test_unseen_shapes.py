@@ -178,3 +178,23 @@ def test_a_number_that_changes_in_each_step(done: str, base: str, own: bool, mod
     text = f"import torch\n\nnet.cuda()\n\n\nclass Base:\n    pass\n\n\nclass Adam({base}):\n    def step(self):\n        for group in self.param_groups:\n            for p in group['params']:\n                state = self.state[p]\n                m, v = state['m'], state['v']\n                scale = 1 - 0.9 ** state['step']\n                size = group['lr'] / scale\n                {done}\n"  # fmt: skip
     told = "HPU514" in {f.code for f in examine(text, "python", "a.py", context)}
     assert told == (DONE[done] and own and mode != "lazy")
+
+
+#: The bases of a class that a program loads with, and whether it is a loader of torch.
+LOADERS = {
+    "DataLoader": True,
+    "torch.utils.data.DataLoader": True,
+    "Base": True,
+    "object": False,
+    "Dataset": False,
+}
+
+
+@pytest.mark.parametrize("base", LOADERS)
+@pytest.mark.parametrize("workers", ["num_workers=4", "num_workers=args.workers", "num_workers=0"])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_workers_of_a_loader_of_the_project(tmp_path: Path, base: str, workers: str, elsewhere: bool) -> None:  # fmt: skip
+    made = f"from torch.utils.data import DataLoader, Dataset\n\n\nclass Base(DataLoader):\n    pass\n\n\nclass Own({base}):\n    pass\n\n\n"
+    files = {"lib/data.py": "import torch\n" + made, "train.py": HEAD + ("from lib.data import Own\n" if elsewhere else made) + f"for x in Own(data, {workers}):\n    net(x.to(device)).sum().backward()\n"}  # fmt: skip
+    told = LOADERS[base] and not workers.endswith("0")
+    assert ("HPU325" in codes(reported(tmp_path, files), "train.py")) == told
