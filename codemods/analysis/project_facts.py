@@ -756,9 +756,17 @@ def _holders(data: bytes) -> Iterable[bytes]:
 HOLDERS = ProjectFact(at_hand.HOLDERS, _holders)
 
 
+_CLASSIFIER = lazily(rb"Python[ \t]*::[ \t]*3\.(\d+)")
+_PYTHONS = lazily(rb"\n[ \t]*(?:python_requires|requires-python)[ \t]*=[ \t]*[\"']([^\"'\n]+)")
+
+
 def _installed(data: bytes) -> Iterable[bytes]:
     if floor.INSTALLS.search(b"\n" + data):
         yield b"installed"
+        yield from (b"python" + versions for versions in _PYTHONS.findall(data))
+        newest = max(map(int, _CLASSIFIER.findall(data)), default=None)
+        if newest is not None:
+            yield f"python==3.{newest}.*".encode()
 
 
 #: The functions that rules define, which name CUDA for an old torch.
@@ -794,7 +802,7 @@ def _coded(data: bytes) -> Iterable[bytes]:
 
 #: The oldest torch that messages of programs give.
 CODED = ProjectFact(floor.CODED, _coded)
-#: That the project is installed as a package, and that code in the folder of a package is for CUDA.
+#: That the project is installed as a package, with its Pythons and the newest of its classifiers, and that code in the folder of a package is for CUDA.
 INSTALLED = ProjectFact(floor.INSTALLED, _installed, ("python", "toml"), of=floor.is_setup)
 PACKAGE_CUDA = ProjectFact(floor.PACKAGE_CUDA, _package_cuda, of=floor.is_of_package)
 

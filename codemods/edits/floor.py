@@ -76,7 +76,7 @@ DOCUMENTED = "versions that texts ask for"
 CODED = "torch that code requires"
 _LATER = r"(?:or|and)[ \t]+(?:later|higher|above|newer|greater|up)"
 _SAID = (
-    r"(?i)(?<![\w/.-])(?P<name>%s)(?:\]\([^()\s]*\))?[ \t`*_()\[\]]*(?![ \t`*_()\[\]])(?:versions?[ \t]+(?![ \t]))?(?P<how>[=<>~]{0,3})[ \t]*(?:-?v)?"
+    r"(?i)(?<![\w/.-])(?P<name>%s)(?:\]\([^()\s]*\))?[ \t`*_()\[\]]*(?![ \t`*_()\[\]])(?:(?:currently[ \t]+)?tested[ \t]+(?:on|with)[ \t]+)?(?:versions?[ \t]+(?![ \t]))?(?P<how>[=<>~]{0,3})[ \t]*(?:-?v)?"
     rf"(?P<version>%s\.\d+(?![\d-])(?:\.\d+)*)(?P<more>\+(?!\w)|[ \t]*\(?{_LATER}%s)?"
 )
 #: What a text says of torch, and of what is made for one release of it.
@@ -98,10 +98,9 @@ _AROUND = 60
 def documented(text: str) -> Iterator[str]:
     """The versions that the lines of a text ask for: of torch, and of what is made for one release of it."""
     for line in text.splitlines() if "orch" in text or "ython" in text else ():
-        install = _INSTALL.search(line)
-        if not (install or _REQUIRES.search(line)):
+        if not tells(line):
             continue
-        how = "install " if install else ""
+        how = "install " if _INSTALL.search(line) else ""
         yield from (f"{how}torch{bounds_of(found)}" for found in SAID.finditer(line) if not _is_denied(line, found))  # fmt: skip
         for found in _SAID_BESIDE.finditer(line):
             if not (found["more"] or _is_denied(line, found)):
@@ -109,6 +108,11 @@ def documented(text: str) -> Iterator[str]:
         image = _IMAGE.match(line.split()[1]) if line.startswith("FROM ") else None
         if image is not None and is_old_image(image[0]):
             yield f"install torch=={image['version'] or '1.8'}.*"
+
+
+def tells(line: str) -> bool:
+    """Does a line tell what to install, or what the code of this project requires?"""
+    return bool(_INSTALL.search(line) or _REQUIRES.search(line))
 
 
 def _is_denied(line: str, found: re.Match[str]) -> bool:
@@ -169,6 +173,10 @@ def held(text: Text) -> Floor | None:
             told.append(old)
             why = why or f"the message of a program that requires `torch{bounds}`"
     oldest += told
+    for asked in sorted(text.project.names(INSTALLED)) if not why else ():
+        python = asked.removeprefix("python")
+        if python != asked and not _admits(python, _PARTNERS["python"]):
+            why = f"the package's `{asked}`"
     if not why and oldest and text.project.names(INSTALLED) and not text.project.names(PACKAGE_CUDA):  # fmt: skip
         why = "the package itself, which needs no later torch,"
     return Floor(why, min(oldest, key=_numbers, default=_OLDER[-1])) if why else None

@@ -20,6 +20,7 @@ from ..edits.floor import (
     lacks_accelerator,
     older,
     stays,
+    tells,
 )
 
 _TORCH = re.compile(r"(?:pytorch|torch)\s*(?P<allowed>(?:[<>=!~].*)?)")
@@ -91,7 +92,7 @@ class OldestTorch(TextRule):
                     yield self.finding(word.span, text)
 
     def _said(self, document: Document) -> Iterator[Finding]:
-        """The first mention of an older torch, for one is enough for a document, and each lower bound, which is raised."""
+        """The first mention of an older torch, for one is enough for a document, and each lower bound, which is raised where a line tells what this code requires."""
         told = False
         for found in SAID.finditer(document.text) if writes_cuda(document) else ():
             asked = bounds_of(found)
@@ -99,7 +100,7 @@ class OldestTorch(TextRule):
                 continue
             span = _span(document.text, found, 0)
             edit = None
-            if ">" in asked and not held(document):
+            if ">" in asked and not held(document) and tells(_line(document.text, found)):
                 edit = document.replace(_span(document.text, found, "version"), FIRST)
             elif told:
                 continue
@@ -123,6 +124,12 @@ class OldestTorch(TextRule):
         if edit is not None and writes_cuda(document):
             fix = Fix("require the first release with it", "safe", (edit,))
         yield self._finding(document, span, message, fix, None, None, None, None, "")
+
+
+def _line(text: str, found: re.Match[str]) -> str:
+    """The line, or the lines, of a match."""
+    end = text.find("\n", found.end())
+    return text[text.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else len(text)]
 
 
 def _span(text: str, found: re.Match[str], group: int | str) -> Span:

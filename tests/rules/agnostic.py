@@ -87,6 +87,8 @@ OLD_TORCH: dict[str, dict[str, str]] = {
     "torchvision==0.14": {"requirements.txt": "torch>=1.9\ntorchvision==0.14\n"},
     "xformers==0.0.19": {"requirements.txt": "torch>=1.9\n", "requirements-extra.txt": "xformers==0.0.19\n"},
     "python==3.8.*": {"environment.yml": "dependencies:\n  - python=3.8\n  - pytorch>=1.9\n"},
+    "classifiers": {"setup.py": "from setuptools import setup\n\nsetup(name='own', classifiers=['Programming Language :: Python :: 3', 'Programming Language :: Python :: 3.5', 'Programming Language :: Python :: 3.8'])\n", "requirements.txt": "torch\n", "own/net.py": "import torch\n\n\ndef f(x):\n    return x.cuda()\n"},
+    "python_requires": {"setup.py": "from setuptools import setup\n\nsetup(\n    name='own',\n    python_requires='>=3.6, <3.9',\n)\n", "requirements.txt": "torch>=1.4\n", "own/net.py": "import torch\n\n\ndef f(x):\n    return x.cuda()\n"},
     "pytorch-cuda==11.7.*": {"environment.yml": "dependencies:\n  - pytorch-cuda=11.7\n", "requirements.txt": "torch>=1.9\n"},
     "the package itself": {"setup.py": "from setuptools import setup\n\nsetup(name='own', install_requires=['torch>=1.9'])\n", "own/net.py": "import torch\n# .to('cuda')\n", "examples/a.py": "import torch\n\ntorch.ones(2).cuda()\n"},
 }  # fmt: skip

@@ -34,6 +34,7 @@ NEW_TORCH: list[dict[str, str]] = [
     {},
     {"requirements.txt": "torch\n"},
     {"requirements.txt": "torch>=1.9\ntorchvision>=0.10\n"},
+    {"setup.py": "from setuptools import setup\n\nsetup(\n    name='own',\n    python_requires='>=3.6',\n    classifiers=['Programming Language :: Python :: 3.8', 'Programming Language :: Python :: 3.10'])\n", "own/net.py": "import torch\n\n\ndef f(x):\n    return x.to('cuda')\n"},
     {"requirements.txt": "torch==2.7.1\ntorchvision==0.22\n"},
     {"setup.py": "from setuptools import setup\n\nsetup(name='own', install_requires=['torch>=1.9'])\n", "own/net.py": "import torch\n\n\ndef f(x):\n    return x.to('cuda')\n"},
 ]  # fmt: skip
@@ -157,6 +158,10 @@ TEXTS: dict[str, bool | None] = {
     "conda create -y -n own python=3.7": False,
     "pip install torchvision==0.5": False,
     "Tested with torchvision 0.8.2": False,
+    "- [PyTorch](https://pytorch.org/) (currently tested on version 0.4 and 1.0)": False,
+    "PyTorch (tested with 1.4)": False,
+    "It was trained on 2.5 TB of text. You can load that model from torch.hub (Pytorch >= 1.1):": None,
+    "The other authors publish theirs for PyTorch >= 1.5.": None,
     "- Python 3.6, 3.7 or 3.11": None,
     "Requires Python 3.6+": None,
     "- python 3.10": None,
