@@ -98,7 +98,7 @@ _AROUND = 60
 def documented(text: str) -> Iterator[str]:
     """The versions that the lines of a text ask for: of torch, and of what is made for one release of it."""
     for line in text.splitlines() if "orch" in text or "ython" in text else ():
-        if not tells(line):
+        if not requires(line):
             continue
         how = "install " if _INSTALL.search(line) else ""
         yield from (f"{how}torch{bounds_of(found)}" for found in SAID.finditer(line) if not _is_denied(line, found))  # fmt: skip
@@ -110,8 +110,8 @@ def documented(text: str) -> Iterator[str]:
             yield f"install torch=={image['version'] or '1.8'}.*"
 
 
-def tells(line: str) -> bool:
-    """Does a line tell what to install, or what the code of this project requires?"""
+def requires(line: str) -> bool:
+    """Does a line give what to install, or what the code of this project requires?"""
     return bool(_INSTALL.search(line) or _REQUIRES.search(line))
 
 

@@ -19,8 +19,8 @@ from ..edits.floor import (
     is_old_image,
     lacks_accelerator,
     older,
+    requires,
     stays,
-    tells,
 )
 
 _TORCH = re.compile(r"(?:pytorch|torch)\s*(?P<allowed>(?:[<>=!~].*)?)")
@@ -92,7 +92,7 @@ class OldestTorch(TextRule):
                     yield self.finding(word.span, text)
 
     def _said(self, document: Document) -> Iterator[Finding]:
-        """The first mention of an older torch, for one is enough for a document, and each lower bound, which is raised where a line tells what this code requires."""
+        """The first mention of an older torch, for one is enough for a document, and each lower bound, which is raised where the line is about this code."""
         told = False
         for found in SAID.finditer(document.text) if writes_cuda(document) else ():
             asked = bounds_of(found)
@@ -100,7 +100,7 @@ class OldestTorch(TextRule):
                 continue
             span = _span(document.text, found, 0)
             edit = None
-            if ">" in asked and not held(document) and tells(_line(document.text, found)):
+            if ">" in asked and not held(document) and requires(_line(document.text, found)):
                 edit = document.replace(_span(document.text, found, "version"), FIRST)
             elif told:
                 continue
