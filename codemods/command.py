@@ -16,11 +16,11 @@ from typing import get_args
 import libcst as cst
 from libcst.codemod import CodemodCommand, CodemodContext, SkipFile
 
+from hpushim.engine.assess import wanted_kinds
 from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.facts import Facts
 from hpushim.engine.files.discover import File, discover, left_out, project_root
 from hpushim.engine.files.source import Unreadable, decode, read
-from hpushim.engine.judge import wanted_kinds
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
 from hpushim.model import Generation, Mode, Style, Target

@@ -199,9 +199,9 @@ def _precision(original: Callable[..., Any], connector: Any) -> Any:
             'and accelerator="gpu"'
         )
     for flag in _PRECISION:
-        asked = getattr(connector, flag, None)
-        if asked in _HALVES:
-            setattr(connector, flag, _HALVES[asked])  # bfloat16 is the half precision of Gaudi
+        value = getattr(connector, flag, None)
+        if value in _HALVES:
+            setattr(connector, flag, _HALVES[value])  # bfloat16 is the half precision of Gaudi
     found = original(connector)
     if getattr(found, "device", None) == "cuda":
         found.device = "hpu"

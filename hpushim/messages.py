@@ -30,7 +30,7 @@ def verbosity() -> str:
     return os.environ.get("HPUSHIM_LOG", "").strip().lower()
 
 
-def is_speaker() -> bool:
+def reports_here() -> bool:
     """Whether this process is the one of its run that reports: rank 0, or one outside a distributed run."""
     for variable in _RANKS:
         if os.environ.get(variable):

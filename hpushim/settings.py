@@ -46,7 +46,7 @@ SETTINGS = {
     "HPUSHIM_PROVE_CUDA_PYTHON": Setting(),
     "HPUSHIM_SAVE_TAG": Setting(("hpu", "cuda"), default="hpu"),
     "HPUSHIM_SHOW_REWRITES": Setting(("0", "1"), default="0"),
-    "HPUSHIM_STACK": Setting(),  # a release that the matrix knows; the emulator asks it
+    "HPUSHIM_STACK": Setting(),  # a release that the matrix knows; the emulator reads it
 }
 # Set by hpushim itself for its child processes, or read by its tests alone.
 _OTHERS = {

@@ -14,12 +14,12 @@ from crossed import EVERY
 from hpushim.codemods.analysis.launches import PASSES_RANK
 from hpushim.codemods.analysis.project_facts import DEVICE_PARAMETERS, EXTENSIONS
 from hpushim.codemods.edits import neutral
+from hpushim.engine.assess import interesting
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
 from hpushim.engine.files.kinds import by_name
-from hpushim.engine.judge import interesting
 from hpushim.engine.one_file import examine, settle
 from hpushim.engine.rules import page as pages
 from hpushim.engine.rules.page import Block, Page
@@ -81,7 +81,7 @@ def _codes(page: Page) -> set[str]:
 
 def _context(block: Block) -> Context:
     options: dict[str, Any] = {k: v for k, v in block.options.items() if k in TARGET_OPTIONS}
-    asked = re.fullmatch(r"([\w-]+)(\W.*)", block.options.get("asks", ""))
+    asked = re.fullmatch(r"([\w-]+)(\W.*)", block.options.get("requires", ""))
     declared = frozenset(filter(None, [block.options.get("declares")]))
     pins = ((asked[1], asked[2]),) if asked else ()
     facts = {"builds": EXTENSIONS, "takes": DEVICE_PARAMETERS, "passes": PASSES_RANK}

@@ -1,6 +1,6 @@
-"""Counts words that docs/glossary.md replaces: in documents, messages, docstrings and public names.
+"""Counts words that docs/glossary.md replaces: in documents, messages, docstrings, comments and names of functions and classes.
 
-What is left was reviewed: names inside the code and keys of files, where no user reads them, and plain uses in docstrings.
+What is left was reviewed: keys of files, classes of a style sheet, "stand-in".
 
 python tests/wording.py              # lists each use
 python tests/wording.py --tighten    # writes today's counts to tests/wording.json, where they went down
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import json
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -67,9 +69,9 @@ def _in(text: str, name: str, plain: re.Pattern[str]) -> Iterator[Use]:
 
 
 def _in_code(path: Path, plain: re.Pattern[str]) -> Iterator[Use]:
-    """Uses in texts (messages, help), in docstrings and in public names that a module defines."""
-    name = path.relative_to(ROOT).as_posix()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """Uses in texts (messages, help), in docstrings, comments and names that a module defines."""
+    name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
     bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -77,8 +79,10 @@ def _in_code(path: Path, plain: re.Pattern[str]) -> Iterator[Use]:
             yield from (Use(name, node.lineno, found.lower(), kind) for found in plain.findall(node.value))  # fmt: skip
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", node.name)}
-            if not node.name.startswith("_"):
-                yield from (Use(name, node.lineno, word) for word in words & set(replaced()))
+            yield from (Use(name, node.lineno, word) for word in words & set(replaced()))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield from (Use(name, token.start[0], found.lower(), "comment") for found in plain.findall(token.string))  # fmt: skip
 
 
 def counts() -> dict[str, int]:
@@ -92,7 +96,7 @@ def counts() -> dict[str, int]:
 
 def _group(use: Use) -> str:
     if use.path.endswith(".py"):
-        return "docstrings" if use.kind == "docstring" else "code"
+        return {"docstring": "docstrings", "comment": "comments"}.get(use.kind, "code")
     return "rule pages" if use.path.startswith("codemods/") else use.path
 
 

@@ -13,7 +13,7 @@ from .names import FOREIGN, FRAMEWORKS, is_made_of_torch, packages, word
 
 _WHOLE = re.compile(r"(?:cpu:(?:gloo|mpi),)?(?:cuda:)?nccl(?:,cpu:(?:gloo|mpi))?", re.I)
 _HCCL = re.compile(r"(^|[:,])hccl($|,)")
-#: Whose own backends are called nccl too; what they do on Gaudi is not told by the string.
+#: Whose own backends are called nccl too; the string does not say what they do on Gaudi.
 _FOREIGN = FOREIGN | {"ray", "horovod", "vllm", "sglang", "setuptools", "raft_dask"}
 #: Keywords whose values are names of something else.
 _NOT_BACKENDS = re.compile(
@@ -25,7 +25,7 @@ _NAMED = re.compile(r"backend|process_group|dist", re.I)
 _OF_TORCH = re.compile(r"(^|_)(dist|distributed|ddp|pg|process_group)_?backend$", re.I)
 _CREATING = frozenset({"init_process_group", "new_group", "init_distributed"})
 _COMPARING = frozenset({"startswith", "endswith", "count", "find", "index", "__eq__"})
-_TELLING = frozenset(
+_TEXTS = frozenset(
     {"info", "debug", "warning", "warn", "error", "log", "join", "replace", "skip", "skipIf"}
 )
 _CHOICES = (ast.IfExp, ast.MatchOr)
@@ -96,7 +96,7 @@ def _in_call(module: Module, call: ast.Call) -> BackendUse | None:
     if name.split(".")[0] in _FOREIGN or name == "builtins.print":
         return None
     last = name.rpartition(".")[2] or getattr(call.func, "attr", "")
-    if last in _TELLING:
+    if last in _TEXTS:
         return None
     if last in _CREATING:
         return BackendUse.GROUP

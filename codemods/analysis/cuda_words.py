@@ -74,7 +74,7 @@ _ADVICE = {
 }
 
 
-class Told(NamedTuple):
+class Explanation(NamedTuple):
     """What is said of a word, by which row, and how grave it is."""
 
     message: str
@@ -82,12 +82,12 @@ class Told(NamedTuple):
     severity: Severity
 
 
-def explained(text: Text, kind: str, name: str, shown: str, where: str = "here") -> Told:
+def explained(text: Text, kind: str, name: str, shown: str, where: str = "here") -> Explanation:
     """What is said of a word of which no rule knows what it does; of a variable without a reader more is known."""
     if kind == "variable":
         row = text.matrix.unread(name)
         if row is not None and row.status == "noop":
-            return Told(
+            return Explanation(
                 f"Gaudi software does not read `{name}`: {phrased(row.note)}", row.name, "note"
             )
         if row is not None and row.target and " " not in row.target:
@@ -95,16 +95,16 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
                 f"`{shown}` is not changed {where}. Gaudi software reads `{row.target}` instead: change "
                 "it by hand"
             )
-            return Told(message, row.name, "warning")  # a variable stops no program
+            return Explanation(message, row.name, "warning")  # a variable stops no program
     if kind == "name":
         row = text.matrix.row(name) or text.matrix.row(f"torch.{name}")
         if row is not None:
             known = row.target.startswith("torch.")
             said = f"on Gaudi it is `{row.target}`" if known else phrased(row.note)
             message = f"hpushim does not know what `{shown}` does {where}, and leaves it; {said}"
-            return Told(message, row.name, "unknown")
+            return Explanation(message, row.name, "unknown")
     if kind == "import":
         message = f"`{shown}` is imported but not used here; the import itself works on Gaudi"
-        return Told(message, None, "note")
+        return Explanation(message, None, "note")
     message = f"hpushim does not know what `{shown}` does {where}, and leaves it; {_ADVICE[kind]}"
-    return Told(message, None, "unknown")
+    return Explanation(message, None, "unknown")

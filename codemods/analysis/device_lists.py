@@ -28,17 +28,17 @@ def device_lists(module: Module) -> dict[ast.expr, ast.expr]:
             made = _comprehension(module, call.args[0])
             if made is not None:
                 found.setdefault(made, call)
-    for display, cards in displays.items():
-        if len(cards) > 1:
-            found[display] = next(iter(cards.values()))
+    for display, named in displays.items():
+        if len(named) > 1:
+            found[display] = next(iter(named.values()))
     return found
 
 
-def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
+def _comprehension(module: Module, item: ast.expr) -> ast.expr | None:
     """The comprehension whose own variable the number of a device is."""
-    parts = [part for number in _number(module, card) for part in walk(number)]
+    parts = [part for number in _number(module, item) for part in walk(number)]
     names = {part.id for part in parts if isinstance(part, ast.Name)}
-    for child, above in module.upwards(card):
+    for child, above in module.upwards(item):
         if isinstance(above, _COMPREHENSIONS) and child not in above.generators:
             targets = [part for g in above.generators for part in walk(g.target)]
             if names & {part.id for part in targets if isinstance(part, ast.Name)}:
@@ -64,17 +64,17 @@ def over_all_devices(module: Module, made: ast.AST | None) -> bool:
     )
 
 
-def _number(module: Module, card: ast.expr) -> list[ast.expr]:
+def _number(module: Module, item: ast.expr) -> list[ast.expr]:
     """What the number of a device is made of: in its text, or beside it in ``torch.device("cuda", i)``."""
-    above = module.parent(card)
+    above = module.parent(item)
     device = isinstance(above, ast.Call) and module.qualified(above.func) == "torch.device"
-    return [card, *above.args[1:]] if device and isinstance(above, ast.Call) else [card]
+    return [item, *above.args[1:]] if device and isinstance(above, ast.Call) else [item]
 
 
-def _display(module: Module, card: ast.expr) -> ast.expr | None:
+def _display(module: Module, item: ast.expr) -> ast.expr | None:
     """The list, tuple, set or dict that the device is a member of, also as ``torch.device("cuda:0")``."""
-    child: ast.AST = card
-    above = module.parent(card)
+    child: ast.AST = item
+    above = module.parent(item)
     if isinstance(above, ast.Call) and module.qualified(above.func) == "torch.device":
         child, above = above, module.parent(above)
     if isinstance(above, ast.Dict):

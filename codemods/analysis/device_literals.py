@@ -116,7 +116,7 @@ class Finder:
             new = settings_on_gaudi(self.module.source(node))
             if new != self.module.source(node):
                 return Site(text, Role.NAME, node, (spelling.word(self.module, node, new),))
-        elif (owner := self._asked(node)) is not None and (both := self._for_both(owner, node)):
+        elif (owner := self._test_of(node)) is not None and (both := self._for_both(owner, node)):
             return Site(text, Role.COMPARE, owner, both)
         elif not text.new and text.index.isdigit() and self._is_composed(node):
             text = replace(text, new=on_gaudi(self.module.source(node)))
@@ -181,33 +181,33 @@ class Finder:
         if is_switch(module, node):
             return None
         used = self.flow.use(node)
-        asked = self._asked(node)
-        if (used is None or asked is not None) and (setting := self._setting(node, asked)) is not None:  # fmt: skip
+        tested = self._test_of(node)
+        if (used is None or tested is not None) and (setting := self._setting(node, tested)) is not None:  # fmt: skip
             return Role.KERNELS, setting
-        if isinstance(asked, ast.Match) and _has_hpu_case(asked):
+        if isinstance(tested, ast.Match) and _has_hpu_case(tested):
             return None
-        if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], (ast.Eq, ast.NotEq)) and self._is_type(asked):  # fmt: skip
+        if isinstance(tested, ast.Compare) and isinstance(tested.ops[0], (ast.Eq, ast.NotEq)) and self._is_type(tested):  # fmt: skip
             return None  # never the text of a device
-        if text.new and read(node) is None and not self._is_made_of_device(node, asked):
+        if text.new and read(node) is None and not self._is_made_of_device(node, tested):
             return None
-        if text.new and read(node) is None and asked is None and used is not None and _is_changed(module, node):  # fmt: skip
+        if text.new and read(node) is None and tested is None and used is not None and _is_changed(module, node):  # fmt: skip
             return Role.NAME, used.node
-        if text.new and read(node) is None and (used is None or (asked is None and used.role is not Role.NAME)):  # fmt: skip
+        if text.new and read(node) is None and (used is None or (tested is None and used.role is not Role.NAME)):  # fmt: skip
             return None  # another rule reports it
-        if asked is not None and used is not None:
-            compare = asked if isinstance(asked, ast.Compare) else None
+        if tested is not None and used is not None:
+            compare = tested if isinstance(tested, ast.Compare) else None
             kernels = compare and (
                 chooses_kernels(module, compare, self.flow.device_like)
                 or any(map(self.flow.goes_elsewhere, (compare.left, *compare.comparators)))
                 or (spelling.agnostic(module) and chooses_precision(module, compare))
             )
-            return (Role.KERNELS if kernels else Role.COMPARE), asked
+            return (Role.KERNELS if kernels else Role.COMPARE), tested
         if used is None and not text.surely and self._is_label(node):
             return Role.SETTING, node
-        if asked is not None and not text.surely and self._is_of_settings(asked):
-            return Role.SETTING, asked
-        if asked is not None:
-            return (Role.UNPROVEN, asked) if self._may_be_asked(asked, text) else None
+        if tested is not None and not text.surely and self._is_of_settings(tested):
+            return Role.SETTING, tested
+        if tested is not None:
+            return (Role.UNPROVEN, tested) if self._may_be_tested(tested, text) else None
         if used is not None:
             chosen = used.role is Role.OTHER_RULE and self._is_chosen_for_torch(node, used.node)
             return Role.BRANCH if chosen else used.role, used.node
@@ -215,24 +215,24 @@ class Finder:
             return None
         return (Role.NAME if text.surely else Role.UNPROVEN), node
 
-    def _setting(self, node: ast.expr, asked: ast.AST | None) -> ast.AST | None:
+    def _setting(self, node: ast.expr, tested: ast.AST | None) -> ast.AST | None:
         """What compares a setting, ``impl == "cuda"``, or gives it its default, where such a comparison is beside one of a device."""
         if not self._settings:
             return None
-        if isinstance(asked, ast.Compare) and len(asked.comparators) == 1:
-            sides = [asked.left, asked.comparators[0]]
-            return asked if any(self._settings.intersection(self._bound(side)) for side in sides) else None  # fmt: skip
-        if asked is None and any(isinstance(edge.node, ast.Compare) and self._setting(node, edge.node) for edge in self._values.reach(node, self._values.uses)):  # fmt: skip
+        if isinstance(tested, ast.Compare) and len(tested.comparators) == 1:
+            sides = [tested.left, tested.comparators[0]]
+            return tested if any(self._settings.intersection(self._bound(side)) for side in sides) else None  # fmt: skip
+        if tested is None and any(isinstance(edge.node, ast.Compare) and self._setting(node, edge.node) for edge in self._values.reach(node, self._values.uses)):  # fmt: skip
             return node
         return None
 
     @cached_property
     def _settings(self) -> set[int]:
         """The bindings of names that choose kernels by CUDA's name."""
-        asked = [self._asked(text.node) for text in self._texts]
+        tested = [self._test_of(text.node) for text in self._texts]
         return {
             bound
-            for compare in asked
+            for compare in tested
             if isinstance(compare, ast.Compare)
             and any(map(self.flow.device_like, (compare.left, *compare.comparators)))
             for name in settings_beside(self.module, compare, self.flow.device_like)
@@ -242,7 +242,7 @@ class Finder:
     def _bound(self, side: ast.expr) -> set[int]:
         return {id(each.node) for each in self.module.bindings(side)} if isinstance(side, ast.Name) else set()  # fmt: skip
 
-    def _asked(self, node: ast.expr) -> ast.AST | None:
+    def _test_of(self, node: ast.expr) -> ast.AST | None:
         """What compares a text, looks it up, searches for it or cuts by it; also as a member of a tuple or set."""
         module = self.module
         side: ast.AST = node
@@ -263,7 +263,7 @@ class Finder:
             return parent
         return parent if name in PAIRS else None
 
-    def _is_made_of_device(self, node: ast.expr, asked: ast.AST | None) -> bool:
+    def _is_made_of_device(self, node: ast.expr, tested: ast.AST | None) -> bool:
         """May a text with more than CUDA's name in it be a device's: by its letters, as a pattern, or by what is around the name?"""
         value = str(self.module.constant(node))
         if texts.is_cased(node) or value == "cuda:" or value.startswith("device(type="):
@@ -273,10 +273,10 @@ class Finder:
         call = self.module.parent(node)
         if isinstance(call, ast.Call) and last_name(call.func) in (*SEARCHES, "compile"):
             return texts.matches_cuda(value)
-        if isinstance(asked, ast.Compare):
-            made: list[ast.expr] = [asked.left, *asked.comparators]
-        elif isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute):
-            made = [asked.func.value]
+        if isinstance(tested, ast.Compare):
+            made: list[ast.expr] = [tested.left, *tested.comparators]
+        elif isinstance(tested, ast.Call) and isinstance(tested.func, ast.Attribute):
+            made = [tested.func.value]
         else:
             return False
         origins = [origin for side in made for origin in (side, *self._values.origins(side))]
@@ -296,12 +296,12 @@ class Finder:
         """Is the whole name of a tensor's type compared?"""
         return any(is_type_text(origin) for side in (compare.left, *compare.comparators) for origin in self._values.origins(side))  # fmt: skip
 
-    def _may_be_asked(self, owner: ast.AST, text: DeviceText) -> bool:
+    def _may_be_tested(self, owner: ast.AST, text: DeviceText) -> bool:
         """Is a text to be reported that is compared or looked up, and that nothing shows to be a device?"""
         if isinstance(owner, ast.Match):
             return True
         if isinstance(owner, ast.Compare):
-            return text.surely or self._asked_of_a_name(owner, text.node)
+            return text.surely or self._tests_a_name(owner, text.node)
         if isinstance(owner, ast.Subscript):
             return not any(isinstance(value, ast.Dict) for value in self.module.values(owner.value))
         return text.surely and isinstance(owner, ast.BinOp)
@@ -345,7 +345,7 @@ class Finder:
             return False
         return (self.module.qualified(call.func) or "").startswith("torch.")
 
-    def _asked_of_a_name(self, compare: ast.Compare, node: ast.expr) -> bool:
+    def _tests_a_name(self, compare: ast.Compare, node: ast.expr) -> bool:
         """``impl == "cuda"``: a word that chooses something, in a file that uses torch."""
         sides = (compare.left, *compare.comparators)
         return (
@@ -418,7 +418,7 @@ class Finder:
     def _neutral(self, text: DeviceText, owner: ast.AST) -> tuple[Change, ...]:
         """What is written in the agnostic style."""
         module, node = self.module, text.node
-        if self._asked(node) is not None:
+        if self._test_of(node) is not None:
             return spelling.comparison(module, owner, node)
         if text.new:
             return (spelling.word(module, node, text.new),)
@@ -433,10 +433,10 @@ class Finder:
             and choice.body is node
             and isinstance(choice.test, ast.Compare)
         ):
-            asked = choice.test.left
+            tested = choice.test.left
             if any(
                 isinstance(c, Replace) and c.node is choice
-                for c in spelling.comparison(module, choice.test, asked)
+                for c in spelling.comparison(module, choice.test, tested)
             ):
                 return ()  # the comparison is replaced, and with it what it chooses
         if (

@@ -40,7 +40,7 @@ def is_device_number(module: Module, node: ast.expr | None) -> bool:
         return called in _CURRENT or bool(re.search(r"(^|_)rank$", last))
     if not _RANK.search(word(inner).lower()):
         values = module.view(Values).origins(node) if isinstance(node, ast.Name) else []
-        others = [value for value in values if not _counts_cards(module, value)]
+        others = [value for value in values if not _counts_devices(module, value)]
         return len(others) < len(values) and all(
             isinstance(other, ast.expr) and _names_device(unwrapped(module, other))
             for other in others
@@ -59,7 +59,7 @@ def device_or_number(module: Module, node: ast.expr) -> str | None:
     if _RANK.search(word(node).lower()):
         number = not any(read(part) is not None for part in given)
     else:
-        number = any(_counts_cards(module, part) for part in given)
+        number = any(_counts_devices(module, part) for part in given)
     return module.source(found) if number else None
 
 
@@ -82,7 +82,7 @@ def sets_device(module: Module) -> bool:
     )
 
 
-def _counts_cards(module: Module, node: ast.AST) -> bool:
+def _counts_devices(module: Module, node: ast.AST) -> bool:
     """``rank % device_count()``, ``int(os.environ["LOCAL_RANK"])``, a parameter ``rank``: the number of a device, whatever its name."""
     if isinstance(node, ast.arg):
         return bool(_RANK.search(node.arg.lower())) and not _is_type_of_devices(module, node.annotation)  # fmt: skip

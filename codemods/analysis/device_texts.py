@@ -29,7 +29,7 @@ _NAME = lazily(
 _SETTING = lazily(
     r"""(?:(?<=\\[nrt])|(?<![\w\\-]))([\w-]+)\\?["']?(?:[ \t]*[:=][ \t]*|[ \t]+)\\?["']?cuda\b"""
 )
-#: What stands between a text that is put together and its parts.
+#: What is between a text that is put together and its parts.
 _INSIDE = (ast.Tuple, ast.List, ast.Dict, ast.FormattedValue, ast.keyword)
 #: Calls that make a path, or a larger text, of what they are given.
 _PATHS = frozenset(

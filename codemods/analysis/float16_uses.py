@@ -12,7 +12,7 @@ from hpushim.pycode.walk import walk
 from .autocast import CUDA_ONLY, GENERIC, site
 
 HALF = frozenset({"torch.float16", "torch.half"})
-#: Where a mention asks about a dtype and sets none.
+#: Where a mention tests a dtype and sets none.
 _ASKING = (ast.Compare, ast.MatchValue)
 _ASKING_CALLS = ("torch.finfo", "torch.iinfo", "builtins.isinstance", "torch.promote_types")
 
@@ -27,7 +27,7 @@ def autocast_halves(module: Module) -> frozenset[ast.expr]:
         reached = halves(module, region.dtype)
         found += reached
         if reached:
-            found += _asked_about(module, region.dtype)
+            found += _tested(module, region.dtype)
         if reached and region.enabled is not None:
             found += _compared(module, region.enabled)
     return frozenset(found)
@@ -41,7 +41,7 @@ def halves(module: Module, node: ast.expr) -> list[ast.expr]:
     return [n for n in nodes if isinstance(n, ast.Attribute) and module.qualified(n) in HALF]
 
 
-def asks(module: Module, node: ast.expr) -> bool:
+def only_tests(module: Module, node: ast.expr) -> bool:
     """Does the mention only compare, look up or describe?"""
     for child, above in module.upwards(node):
         if isinstance(above, _ASKING):
@@ -62,8 +62,8 @@ def followers(module: Module) -> list[ast.expr]:
 
     What knows bfloat16 beside it, in the same condition or table, has an answer for both.
     """
-    asked = [node for node, _ in find(module, *sorted(HALF)) if asks(module, node)]
-    return [node for node in asked if not _knows_bfloat16(module, node)]
+    tests = [node for node, _ in find(module, *sorted(HALF)) if only_tests(module, node)]
+    return [node for node in tests if not _knows_bfloat16(module, node)]
 
 
 def _knows_bfloat16(module: Module, node: ast.expr) -> bool:
@@ -85,7 +85,7 @@ def _compared(module: Module, enabled: ast.expr) -> list[ast.expr]:
     ]
 
 
-def _asked_about(module: Module, dtype: ast.expr) -> list[ast.expr]:
+def _tested(module: Module, dtype: ast.expr) -> list[ast.expr]:
     """The float16 that what a region gets as its dtype is compared with, or looked up by, elsewhere.
 
     Where the name never holds bfloat16 by itself, the questions follow it; else they have an answer for both.

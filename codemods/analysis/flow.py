@@ -95,11 +95,11 @@ class Flow(Circular):
         self._known: dict[ast.AST, Evidence | None] = {}
         #: What a list says of its members.
         self._members: dict[ast.AST, Evidence | None] = {}
-        self._asked: dict[tuple[ast.AST | Cell, bool], Cell] = {}
+        self._questions: dict[tuple[ast.AST | Cell, bool], Cell] = {}
         self._reaches = Answers[int](self._shows, self._edges)
-        #: Whether a value goes to a library with devices of its own, and whether it is judged where it stands or further on.
+        #: Whether a value goes to a library with devices of its own, and whether it is assessed where it is or further on.
         self._elsewhere = Answers[int](self._leaves, self._on)
-        self._here = Answers[int](lambda at: not isinstance(at.node, Cell) and self._judged(at) is not None, self._on)  # fmt: skip
+        self._here = Answers[int](lambda at: not isinstance(at.node, Cell) and self._assessed(at) is not None, self._on)  # fmt: skip
 
     def use(self, node: ast.AST) -> Evidence | None:
         """The evidence that ``node``'s value is a device, None without any."""
@@ -139,7 +139,7 @@ class Flow(Circular):
         todo = [At(node)]
         later: list[At] = []
         for at in todo:  # grows
-            found = self._judged(at)
+            found = self._assessed(at)
             if found is not None and found.role is not Role.BRANCH:
                 return found
             beside = beside or found
@@ -152,7 +152,7 @@ class Flow(Circular):
 
     def _edges(self, at: At) -> Iterator[Edge]:
         """Where the value goes on, and what it is compared with; not into a library with devices of its own, not into what only prints."""
-        if isinstance(at.node, Cell) and at.node.kind == "asked":
+        if isinstance(at.node, Cell) and at.node.kind == "read by":
             yield from self._back(at)
             return
         for edge in self._values.uses(at):
@@ -160,14 +160,14 @@ class Flow(Circular):
                 yield edge
             elif edge.how == "passed" and last_name(getattr(edge.node, "func", None)) == "compile":
                 yield edge  # a pattern
-        for other in self._asks(at):
+        for other in self._read_by(at):
             yield Edge(self._ask(other), "compared")
 
     def _ask(self, at: At, *, far: bool = False) -> At:
         """The place of the question whether a value is a device; ``far`` is beyond a call, which other values may share."""
-        cell = self._asked.get((at.node, far))
+        cell = self._questions.get((at.node, far))
         if cell is None:
-            cell = self._asked[at.node, far] = Cell("asked", "far" if far else "", at.node)
+            cell = self._questions[at.node, far] = Cell("read by", "far" if far else "", at.node)
         return At(cell, at.way)
 
     def _back(self, at: At) -> Iterator[Edge]:
@@ -190,8 +190,8 @@ class Flow(Circular):
             yield Edge(At(owner), "name")
 
     def _shows(self, at: At) -> int:
-        if not isinstance(at.node, Cell) or at.node.kind != "asked":
-            return self._judged(at) is not None
+        if not isinstance(at.node, Cell) or at.node.kind != "read by":
+            return self._assessed(at) is not None
         owner = at.node.owner
         if not at.way and isinstance(owner, ast.expr):
             if (text := read(owner)) is not None:
@@ -202,7 +202,7 @@ class Flow(Circular):
         assert owner is not None
         return bool(self._subjects.holds(owner, at.way) & (Holds.DEVICE | Holds.READING))
 
-    def _asks(self, at: At) -> Iterator[At]:
+    def _read_by(self, at: At) -> Iterator[At]:
         """What a value is compared with, looked up in or searched for in: one is as much a device as the other."""
         node, way = at
         parent = self.module.parent(node) if isinstance(node, ast.AST) else None
@@ -273,7 +273,7 @@ class Flow(Circular):
         above = self.module.parent(statement)
         return above if isinstance(above, ast.ClassDef) and is_enum(above) else None
 
-    def _judged(self, at: At) -> Evidence | None:
+    def _assessed(self, at: At) -> Evidence | None:
         """The evidence at one place."""
         node = at.node
         if isinstance(node, Cell):

@@ -140,10 +140,10 @@ def chosen_number(module: Module, device: ast.expr) -> str:
         return ""
     if len(numbers) == 1:
         return numbers[0]
-    asked = [part for part in walk(test) if isinstance(part, ast.expr)]
-    if not all(isinstance(part, _REPEATABLE) for part in asked):
+    within = [part for part in walk(test) if isinstance(part, ast.expr)]
+    if not all(isinstance(part, _REPEATABLE) for part in within):
         return ""
-    names = [part for part in asked if isinstance(part, ast.Name)]
+    names = [part for part in within if isinstance(part, ast.Name)]
     again = all(len(module.bindings(name)) == 1 for name in names)
     return f"{numbers[0]} if {module.source(test)} else {numbers[1]}" if again else ""
 

@@ -17,7 +17,7 @@ _REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWNERS = (*_FUNCTIONS, ast.ClassDef)
 _LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
-#: What makes code conditional. Whatever the condition asks, the package may be a part of it.
+#: What makes code conditional. Whatever the condition is, the package may be a part of it.
 _CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.While, *TRIES, ast.Lambda, ast.Match)
 #: Methods that nobody has to name.
 _BY_ITSELF = ("__init__", "__post_init__", "__call__", "forward", "training_step", "setup")
@@ -89,8 +89,8 @@ def _later(module: Module, alias: ast.alias) -> Iterator[ast.Name]:
         return  # another meaning is given later: ``if not HAVE_TRITON: triton = MagicMock()``
     for use in module.index.names(name):
         asks = module.parent(use)
-        asked = isinstance(asks, (ast.Compare, ast.UnaryOp)) or word(getattr(asks, "func", asks)) == "bool"  # fmt: skip
-        if isinstance(use.ctx, ast.Load) and not asked and id(use) not in inside and _means(module, use, alias):  # fmt: skip
+        seen = isinstance(asks, (ast.Compare, ast.UnaryOp)) or word(getattr(asks, "func", asks)) == "bool"  # fmt: skip
+        if isinstance(use.ctx, ast.Load) and not seen and id(use) not in inside and _means(module, use, alias):  # fmt: skip
             yield use
 
 
@@ -169,7 +169,7 @@ def _means(module: Module, use: ast.Name, alias: ast.alias) -> bool:
     return any(binding.node is alias or binding.qualified for binding in module.bindings(use))
 
 
-def _runs(module: Module, node: ast.AST, asked: set[ast.AST], *, called: bool = False) -> bool:
+def _runs(module: Module, node: ast.AST, seen: set[ast.AST], *, called: bool = False) -> bool:
     """Does a piece of code run unconditionally, as far as this file shows? Each function is followed to its callers once.
 
     ``called``: is it enough that it does so where the function around it is called?
@@ -184,10 +184,10 @@ def _runs(module: Module, node: ast.AST, asked: set[ast.AST], *, called: bool = 
         if isinstance(below, ast.stmt) and _left_before(module, below):
             return False
         if isinstance(above, _OWNERS) and below in above.body and _owns(above, below):
-            if called or above in asked:
+            if called or above in seen:
                 return called
-            asked.add(above)
-            return any(_runs(module, use, asked) for use in _uses(module, above))
+            seen.add(above)
+            return any(_runs(module, use, seen) for use in _uses(module, above))
     return True
 
 

@@ -31,7 +31,7 @@ class Group:
     checks: list[ast.expr] = field(default_factory=list)
     #: The declarations of its options, the conditions that ask for its flag, and where it is chosen.
     options: list[ast.Call] = field(default_factory=list)
-    asked: list[ast.expr] = field(default_factory=list)
+    tested: list[ast.expr] = field(default_factory=list)
     chosen: list[ast.expr] = field(default_factory=list)
     #: Its own names, and comparisons with it.
     named: list[ast.expr] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Group:
     into: ast.expr | None = None
 
     def parts(self) -> Iterator[ast.expr]:
-        yield from (*self.checks, *self.options, *self.asked, *self.chosen, *self.named)
+        yield from (*self.checks, *self.options, *self.tested, *self.chosen, *self.named)
 
 
 class OtherDevices:
@@ -85,7 +85,7 @@ class OtherDevices:
         for statement in module.index.statements(ast.If):
             for part in walk(statement.test):
                 if isinstance(part, (ast.Name, ast.Attribute)) and word(part) in self._flags(name):
-                    group.asked.append(part)
+                    group.tested.append(part)
         for constant in module.index.strings(name):
             if constant.value == name and self._is_chosen(constant):
                 group.chosen.append(constant)
@@ -98,8 +98,8 @@ class OtherDevices:
         for node, found in find(module, f"torch.{group.name}.*"):
             if found not in CHECKS and not isinstance(module.parent(node), ast.Attribute):
                 group.named.append(node)
-        for asked in questions(group.name):
-            group.named += module.index.calls(asked)
+        for tested in questions(group.name):
+            group.named += module.index.calls(tested)
         for constant in module.index.strings(group.name):
             above = module.parent(constant)
             if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
@@ -192,8 +192,8 @@ def is_check(module: Module, test: ast.expr) -> bool:
     """Is it a check for one of the other devices, perhaps behind one of whether torch knows it?"""
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
     last = parts[-1]
-    asked = isinstance(last, ast.Call) and module.qualified(last.func) in CHECKS
-    return asked and all(
+    tested = isinstance(last, ast.Call) and module.qualified(last.func) in CHECKS
+    return tested and all(
         module.qualified(each) == "torch.has_mps"
         or (isinstance(each, ast.Call) and getattr(each.func, "id", "") == "hasattr")
         for each in parts[:-1]

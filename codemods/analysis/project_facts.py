@@ -180,13 +180,13 @@ MAKERS = {
 _MAKER = lazily(
     rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
 )
-#: Comments and texts of several lines, where such a word stands for itself.
+#: Comments and texts of several lines, where such a word means itself.
 _TOLD = lazily(
     rb"""#[^\n]*|"{3}(?:[^"\\]+|\\[\s\S]|"(?!""))*(?:"{3})?|'{3}(?:[^'\\]+|\\[\s\S]|'(?!''))*(?:'{3})?"""
 )
 #: ``import pytorch_lightning as pl``; a path that has such a word in it is no import.
 _IMPORTED = lazily(rb"\n[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS))  # fmt: skip
-#: All that stands behind ``import`` where names are brought from such a package, or from one built on it.
+#: All that is behind ``import`` where names are brought from such a package, or from one built on it.
 _BROUGHT = lazily(rb"\n[ \t]*from[ \t]+(?:pytorch_)?(?:%s)\b[\w.]*[ \t]+import\b(?:[ \t\\]*\([^()]*|[^\n\\(]*(?:\\\r?\n[^\n\\]*)*)" % b"|".join(name.encode() for name in MAKERS))  # fmt: skip
 
 
@@ -393,7 +393,7 @@ SETS_TYPE = ProjectFact("files that set CUDA's default tensor type", _sets_type,
 _KERNEL = lazily(
     rb"@(?:triton|numba\.cuda|cuda)\.jit\b|\btorch\.ops\.(?!aten\b|prim|torchvision\b|_?c10d|_C\b|higher_order\b|load_library|hpu\b)\w+\.\w+"
 )
-#: The rest of a line, with the whole of a text that goes on in others: where such a text stands is no matter of blocks.
+#: The rest of a line, with the whole of a text that goes on in others: the place of such a text is no matter of blocks.
 _REST = rb"""(?:[^\n#"']+|#[^\n]*|"{3}(?:[^"\\]+|\\[\s\S]|"(?!""))*(?:"{3})?|'{3}(?:[^'\\]+|\\[\s\S]|'(?!''))*(?:'{3})?|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)*"""
 #: A definition at the left margin with its decorators, up to the next line there.
 BLOCK = lazily(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#]%s|(?=\n)))*)" % _REST)  # fmt: skip

@@ -9,7 +9,7 @@ from hpushim.engine.base.text import Text
 
 from .project_facts import MAKERS, MAKERS_NAMED
 from .verdict import inside
-from .versions import judge
+from .versions import assess
 
 #: In the code of a project that has something to rewrite.
 ABOUT_CUDA = "cuda"
@@ -82,7 +82,7 @@ def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bo
         or _unmade(text, known.name)
     ):
         return None
-    verdict = judge(text, known, versions)
+    verdict = assess(text, known, versions)
     if verdict.status not in ("unsupported", "changed", "partial"):
         return None
     useless = verdict.status == "unsupported"

@@ -67,7 +67,7 @@ FORWARD = "()"
 COLLATES = "%"
 _COLLATES = lazily(rb"\b(?:\w*collat\w*)[ \t]*=[ \t]*(?:(?:functools\.)?partial\([ \t]*|lambda[^:\n]*:[ \t]*)?([A-Za-z_][\w.]*)", re.I)  # fmt: skip
 _CALLED_SO = lazily(rb"collat", re.I)
-#: What is no code: texts that tell how a program is used, lines of comments.
+#: What is no code: texts that explain how a program is used, lines of comments.
 _DOCUMENTED = lazily(rb'"""(?s:.*?)"""')
 _COMMENT = lazily(rb"\n[ \t]*#[^\n]*")
 #: What is no object of the project.

@@ -43,7 +43,7 @@ def ask(text: Text, name: str, default: Safety = "safe") -> Answer:
     row = text.matrix.row(name)
     if row is None:
         return Answer(None, default, "", "", "")
-    verdict = text.matrix.judge(row, text.target)
+    verdict = text.matrix.assess(row, text.target)
     safety = default
     if verdict.status == "unsupported" and not row.target:
         safety = "manual"

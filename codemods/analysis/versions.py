@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _TAIL = re.compile(r"(\.\*|\+[\w.]+)$")
 
 
-def judge(text: Text, row: Row, asked: str = "") -> Verdict:
+def assess(text: Text, row: Row, wanted: str = "") -> Verdict:
     """The verdict on ``row``; a limit by package version decides where the project's versions all lie in it.
 
     Without a version in the project's files the newest one will be installed, for which the row itself holds.
     """
-    verdict = text.matrix.judge(row, text.target)
+    verdict = text.matrix.assess(row, text.target)
     for limit in verdict.limits:
-        specifiers = [asked] if asked else _asked(text, row, limit)
+        specifiers = [wanted] if wanted else _requested(text, row, limit)
         if limit.package and limit.status and _all_within(specifiers, limit):
             verdict = msgspec.structs.replace(
                 verdict, status=limit.status, note=limit.text or verdict.note
@@ -32,7 +32,7 @@ def judge(text: Text, row: Row, asked: str = "") -> Verdict:
     return verdict
 
 
-def _asked(text: Text, row: Row, limit: Limit) -> list[str]:
+def _requested(text: Text, row: Row, limit: Limit) -> list[str]:
     """What the project's files say of the package, under any name that the row has for it."""
     packages = {limit.package, *(re.split(r"[.(]", name)[0] for name in row.names)}
     plain = {package.replace("_", "-").lower() for package in packages}

@@ -16,7 +16,7 @@ from hpushim.pycode.values import SAME, Values
 from ..analysis.devices import Devices
 from ..analysis.names import foreign
 from ..analysis.verdict import inside
-from ..analysis.versions import judge
+from ..analysis.versions import assess
 from ..edits.arguments import rename
 from ..edits.spelling import DEVICE, agnostic, kept_for_cuda, retext, shared
 
@@ -40,7 +40,7 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
     "precision": (16, "16", "16-mixed", "16-true", "half"),
     "tf32": (True,),
     "drop_last": (False,),
-    "device_map": (),  # told for any class, by the rule on libraries
+    "device_map": (),  # reported for any class, by the rule on libraries
     "fp16": (True,),
     "no_cuda": (True, False),
     "use_mxfp8_block_scaling": (True,),
@@ -75,14 +75,14 @@ class RowRule(Rule):
     def words_of_rows(cls) -> tuple[Wants, Wants]:
         """What the rows of its codes name, ``lightning.Trainer`` for ``lightning.Trainer(accelerator=)``: reasons to read a file, and others."""
         rows = [
-            row for row in load().by_kind("argument") if row.rule in cls.codes and may_speak(row)
+            row for row in load().by_kind("argument") if row.rule in cls.codes and may_report(row)
         ]
         reasons = _called(row for row in rows if row.status not in ADVICE)
         others = _called(rows) - reasons
         return Wants(names=tuple(sorted(reasons))), Wants(names=tuple(sorted(others)))
 
     def __init__(self) -> None:
-        #: Where an argument was told: two calls may be given one dictionary.
+        #: Where an argument was reported: two calls may be given one dictionary.
         self._spans: set[Span] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -91,7 +91,7 @@ class RowRule(Rule):
         if not isinstance(call, ast.Call) or call.func is not node:
             return
         for row, argument in given(module, call):
-            verdict = judge(module, row)
+            verdict = assess(module, row)
             span = argument.span(module)
             if row.rule in self.codes and verdict.status != "native" and span not in self._spans:
                 self._spans.add(span)
@@ -188,7 +188,7 @@ def _added(module: Module, name: ast.Name) -> Iterator[Given]:
 _CALL = re.compile(r"^(?P<call>[\w.]+)\(\w+=")
 
 
-def may_speak(row: Row) -> bool:
+def may_report(row: Row) -> bool:
     """Is there a target for which the row has something to report?"""
     return row.status != "native" or any(limit.status for limit in row.limits)
 

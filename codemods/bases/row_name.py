@@ -12,8 +12,8 @@ from hpushim.model import Severity
 from ..analysis.names import in_annotation, root
 from ..analysis.optional_packages import optional
 from ..analysis.verdict import inside
-from ..analysis.versions import judge
-from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
+from ..analysis.versions import assess
+from .row_argument import ADVICE, SEVERITY, RowRule, may_report
 
 #: The packages of Gaudi, whose names are right where they are.
 _OF_GAUDI = frozenset(["habana_frameworks", "lightning_habana", "optimum"])
@@ -28,7 +28,9 @@ class RowNameRule(RowRule):
     def words_of_rows(cls) -> tuple[Wants, Wants]:
         """The names under its codes with what lies below them, and what is called with an argument under one."""
         reasons, others = super().words_of_rows()
-        rows = [row for row in load().by_kind("python") if row.rule in cls.codes and may_speak(row)]
+        rows = [
+            row for row in load().by_kind("python") if row.rule in cls.codes and may_report(row)
+        ]
         for row in rows:
             for name in row.names:
                 if name.partition(".")[0] not in _OF_GAUDI:
@@ -47,7 +49,7 @@ class RowNameRule(RowRule):
         yield from super().on_name(module, node, name)
         if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
             return  # a part of a longer name, which is reported by itself
-        if _is_in_own(module, node) or _is_asked_for(module, node) or in_annotation(module, node):
+        if _is_in_own(module, node) or _is_requested(module, node) or in_annotation(module, node):
             return
         row = self._row(module, name)
         row = self.nearer(module, node, row) if row is not None else None
@@ -55,15 +57,15 @@ class RowNameRule(RowRule):
             self._uses.append((node, row))
 
     def on_module(self, module: Module) -> Yield:
-        told: set[str] = set()
+        reported: set[str] = set()
         for node, row in sorted(self._uses, key=lambda use: module.span(use[0])):
-            verdict = judge(module, row)
+            verdict = assess(module, row)
             if verdict.status == "native":
                 continue
             severity = self.level(module, node, SEVERITY[verdict.status])
-            if severity == "note" and row.name in told:
+            if severity == "note" and row.name in reported:
                 continue  # advice is given once in a file
-            told.add(row.name)
+            reported.add(row.name)
             yield self.finding(
                 node,
                 f"`{module.source(node).splitlines()[0]}`{_origin(module, node, row)}: {inside(verdict.note)}",
@@ -108,7 +110,7 @@ def _is_in_own(module: Module, node: ast.expr) -> bool:
     return any(above is each.node for each in bound for above in module.ancestors(node))
 
 
-def _is_asked_for(module: Module, node: ast.expr) -> bool:
+def _is_requested(module: Module, node: ast.expr) -> bool:
     """Is it a class that something may be: the second argument of ``isinstance``?"""
     above = module.parent(node)
     inner: ast.AST = node

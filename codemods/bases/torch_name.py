@@ -44,7 +44,7 @@ QUIET = frozenset(
 
 
 #: Calls that only say what they are given.
-TELLS = re.compile(r"(?:print|log|warn|info|debug|error|critical|exception)\w*")
+LOGS = re.compile(r"(?:print|log|warn|info|debug|error|critical|exception)\w*")
 #: Names below ``torch.cuda`` that are torch's own under another name.
 _SAME_CLASS = {"OutOfMemoryError": "torch.OutOfMemoryError"}
 
@@ -102,7 +102,7 @@ class NameRule(Rule):
         use = Name(node, plain_name(module, name))
         code = self.takes(module, use)
         if code:
-            yield from self.judge(module, use, code)
+            yield from self.assess(module, use, code)
 
     # -- for subclasses ---------------------------------------------------------------------
 
@@ -110,8 +110,8 @@ class NameRule(Rule):
         """The code under which the rule reports this use; "" when it is not the rule's."""
         if not use.below and agnostic(module):
             return ""  # torch's neutral names stay
-        told = rule_of(module, use.name)
-        return told if told in self.codes else ""
+        reported = rule_of(module, use.name)
+        return reported if reported in self.codes else ""
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         """Findings for names that need more than the matrix's word; None for the usual way."""
@@ -132,7 +132,7 @@ class NameRule(Rule):
 
     # -- the usual way ----------------------------------------------------------------------
 
-    def judge(self, module: Module, use: Name, code: str) -> Yield:
+    def assess(self, module: Module, use: Name, code: str) -> Yield:
         found = self.special(module, use, code)
         part, verdict = known(module, use.name)
         if found is not None:
@@ -231,8 +231,8 @@ class NameRule(Rule):
         if target.startswith("torch.accelerator") and call is not None:
             changes += tuple(by_place(k) for k in call.keywords if k.arg == "device")
         # In the agnostic style the note is that of the name that is written.
-        told = (agnostic(module) and known(module, target)[1]) or verdict
-        note = f"; {inside(told.note)}" if told.status != "renamed" else ""
+        reported = (agnostic(module) and known(module, target)[1]) or verdict
+        note = f"; {inside(reported.note)}" if reported.status != "renamed" else ""
         return self.finding(
             use.node,
             f"`{module.source(use.node)}` is for CUDA only; use `{target}`{note}"
@@ -432,10 +432,10 @@ def for_cuda_only(module: Module, node: ast.expr) -> Rewrite | None:
     if not isinstance(statement, ast.Expr) or module.view(Regions).owners(node):
         return None
     calls = [call for call in module.ancestors(node) if isinstance(call, ast.Call)]
-    if not calls or any(node not in walk(c.func) and not TELLS.fullmatch(word(c.func)) for c in calls):  # fmt: skip
+    if not calls or any(node not in walk(c.func) and not LOGS.fullmatch(word(c.func)) for c in calls):  # fmt: skip
         return None
-    asked, needed = through(module, node, "torch.cuda.is_available")
-    changes: tuple[Change, ...] = (Guard(statement, f"{asked}()"), *needed)
+    available, needed = through(module, node, "torch.cuda.is_available")
+    changes: tuple[Change, ...] = (Guard(statement, f"{available}()"), *needed)
     return Rewrite("call it where CUDA is", "safe", changes, harmless=True)
 
 

@@ -19,7 +19,7 @@ class AnotherDevice(Rule):
     wants = Wants(
         names=(*CHECKS, *(f"torch.{name}.*" for name in NAMES)),
         strings=NAMES,
-        calls=tuple(asked for name in NAMES for asked in questions(name)),
+        calls=tuple(question for name in NAMES for question in questions(name)),
     )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

@@ -35,9 +35,9 @@ class Availability(NameRule):
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         if not module.view(Devices).handles_hpu(use.node):
-            yield self._judged(module, use)
+            yield self._assessed(module, use)
 
-    def _judged(self, module: Module, use: Name) -> Found:
+    def _assessed(self, module: Module, use: Name) -> Found:
         shown = module.source(use.node)
         if self._guards_nvidia(module, use):
             return self.finding(
@@ -71,10 +71,10 @@ class Availability(NameRule):
                 row=use.name,
             )
         if agnostic(module) and module.view(held) is not None:
-            return self._asked_of_the_device(module, use, call, further)
+            return self._by_device(module, use, call, further)
         return self.rename(module, use, self.code, target, "safe", verdict, further)
 
-    def _asked_of_the_device(
+    def _by_device(
         self, module: Module, use: Name, call: ast.Call | None, further: tuple[Change, ...]
     ) -> Found:
         """The oldest torch of the project may not have the name for every accelerator."""
@@ -157,10 +157,10 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
         now = neutral.there(module, call, marks[0])[1].partition(".type")[0]
         test = " and ".join(map(module.source, parts))
     elif parts:
-        asked = f"{through(module, use.node, 'torch.accelerator.is_available')[0]}()"
+        test_text = f"{through(module, use.node, 'torch.accelerator.is_available')[0]}()"
         if module.view(held) is not None:
-            asked = neutral.there(module, call, marks[0])[1]
-        test = module.source(choice.test).replace(module.source(call), asked)
+            test_text = neutral.there(module, call, marks[0])[1]
+        test = module.source(choice.test).replace(module.source(call), test_text)
     new = neutral.choice(module, outer, now, marks[0], text=text, test=test)
     return (Replace(outer, new),)
 

@@ -66,7 +66,7 @@ class CudaCall(Rule):
         if word(func) != "cuda" or not isinstance(func, ast.Attribute) or foreign(module, func):
             return
         if not self._of_module(module, func.value) and module.qualified(func) not in _METHODS:
-            yield self._judge(module, node, func)
+            yield self._assess(module, node, func)
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """``map(torch.Tensor.cuda, xs)``: the method of a class."""
@@ -122,7 +122,7 @@ class CudaCall(Rule):
             node=node,
         )
 
-    def _judge(self, module: Module, call: ast.Call, func: ast.Attribute) -> Found:
+    def _assess(self, module: Module, call: ast.Call, func: ast.Attribute) -> Found:
         receiver = func.value
         token = Span(module.span(func).end - len("cuda"), module.span(call).end)
         shown = f".{module.source(token)}"

@@ -94,9 +94,9 @@ class DefaultDevice(Rule):
         whole = all(kinds)
         floats = {kind.name for found in kinds for kind in found} == {"FloatTensor"}
         for call, found in zip(self._calls, kinds, strict=True):
-            yield self._judge(module, call, found if whole else [], floats=floats)
+            yield self._assess(module, call, found if whole else [], floats=floats)
 
-    def _judge(self, module: Module, call: ast.Call, kinds: list[_Kind], *, floats: bool) -> Found:
+    def _assess(self, module: Module, call: ast.Call, kinds: list[_Kind], *, floats: bool) -> Found:
         message = (
             f"`{module.source(call)}` sets a CUDA tensor type, which Gaudi does not have; use "
             "`torch.set_default_device`"

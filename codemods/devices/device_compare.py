@@ -71,10 +71,10 @@ class DeviceCompare(Rule):
                 claims=site.claims,
             )
         for site in devices.of_role(Role.KERNELS):
-            asked = devices.flow.use(site.node) is not None
+            used = devices.flow.use(site.node) is not None
             does, effect = (
                 ("selects", "and is False on Gaudi")
-                if asked
+                if used
                 else ("belongs to", "since a comparison of the device beside it keeps Gaudi out")
             )
             shown = module.source(site.owner)
@@ -102,7 +102,7 @@ class DeviceCompare(Rule):
         if not _may_compare(module):
             return  # most files
         for one in find_named(module):
-            if one.sure and not one.handled and self._speaks_of_cuda(module, one):
+            if one.sure and not one.handled and self._names_cuda(module, one):
                 if said.of(module.span(one.node)):
                     continue
                 fix = self._by_name(module, one)
@@ -132,7 +132,7 @@ class DeviceCompare(Rule):
         return Rewrite("look up by CUDA's name", "safe", changes) if changes else None
 
     @staticmethod
-    def _speaks_of_cuda(module: Module, one: Comparison) -> bool:
+    def _names_cuda(module: Module, one: Comparison) -> bool:
         """Whether CUDA's name is in the comparison, or may be in what it looks up or matches."""
         given = one.node.args if isinstance(one.node, ast.Call) else []
         if given and module.source(given[0]) == "torch":

@@ -103,7 +103,7 @@ class DeviceIndex(NameRule):
 
     def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
         """``with torch.cuda.device(i)``: the process has device 0 and no other."""
-        cards = [argument for argument in call.args[:1] if is_device_number(module, argument)]
+        given = [argument for argument in call.args[:1] if is_device_number(module, argument)]
         part, verdict = known(module, use.name)
         if _launches(module, call):
             message = (
@@ -116,9 +116,9 @@ class DeviceIndex(NameRule):
         target = self.target(module, use)
         if verdict is None or not target:
             message = f"`{module.source(use.node)}` has no counterpart on Gaudi"
-            return self.finding(use.node, message, code=code, claims=cards)
-        zeros = [zero(module, card) for card in cards if is_other_device_number(module, card)]
-        return self.rename(module, use, code, target, "safe", verdict, zeros, cards)
+            return self.finding(use.node, message, code=code, claims=given)
+        zeros = [zero(module, entry) for entry in given if is_other_device_number(module, entry)]
+        return self.rename(module, use, code, target, "safe", verdict, zeros, given)
 
 
 def _may_be_negative(module: Module, index: ast.expr) -> bool:
@@ -127,7 +127,7 @@ def _may_be_negative(module: Module, index: ast.expr) -> bool:
     values = [module.constant(each) for each in origins if isinstance(each, ast.expr)]
     numbers = [value for value in values if isinstance(value, int)]
     if numbers:
-        below = len(numbers) == len(values) and min(numbers) < 0  # else -1 stands until it is set
+        below = len(numbers) == len(values) and min(numbers) < 0  # else it is -1 until it is set
     else:
         below = isinstance(index, ast.Attribute) and index.attr in module.project.names(NEGATIVE_OPTIONS.name)  # fmt: skip
     if not below:

@@ -12,7 +12,7 @@ from hpushim.model import Span
 from ..analysis.names import called, word
 from ..analysis.optional_packages import caught
 from ..analysis.verdict import inside, known
-from ..bases.torch_name import TELLS, Name, NameRule, respell, runs_on_nvidia
+from ..bases.torch_name import LOGS, Name, NameRule, respell, runs_on_nvidia
 from ..edits.spelling import agnostic, shared
 
 _CUDA_VERSION = ("torch.version.cuda", "torch.backends.cuda.is_built")
@@ -51,9 +51,9 @@ class DeviceInfo(NameRule):
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         if use.below == "get_device_capability" and not shared(module):
-            told = _advice(module, use.node)
-            if told is not None:
-                return [self._advice(module, use, code, told)]
+            branch = _advice(module, use.node)
+            if branch is not None:
+                return [self._advice(module, use, code, branch)]
         if use.below == "get_device_properties":
             return [self._properties(module, use, code)]
         if use.below == "_lazy_call":
@@ -69,13 +69,13 @@ class DeviceInfo(NameRule):
             return [self._answer(module, use, code)]
         return None
 
-    def _advice(self, module: Module, use: Name, code: str, told: ast.If) -> Found:
+    def _advice(self, module: Module, use: Name, code: str, branch: ast.If) -> Found:
         """``if torch.cuda.get_device_capability()[0] < 7: logger.info(…)``: nothing else hangs on it."""
         return self.finding(
             use.node,
             f"`{module.source(use.node)}` decides whether to print advice about NVIDIA GPUs, "
             "which does not apply to Gaudi",
-            fix=Rewrite("remove the advice", "safe", tuple(map(Remove, told.body))),
+            fix=Rewrite("remove the advice", "safe", tuple(map(Remove, branch.body))),
             row=use.name,
             code=code,
             claims=(use.node,),
@@ -218,16 +218,16 @@ def _advice(module: Module, node: ast.expr) -> ast.If | None:
         statement = module.parent(statement)
     if call is None or not isinstance(statement, ast.If) or statement.orelse:
         return None
-    if not _within(module, statement.test, call) or not _only_asks(statement.test, call):
+    if not _within(module, statement.test, call) or not _only_tests(statement.test, call):
         return None
-    return statement if all(_tells(one) for one in statement.body) else None
+    return statement if all(_only_prints(one) for one in statement.body) else None
 
 
 def _within(module: Module, test: ast.expr, call: ast.Call) -> bool:
     return any(place is test for place in (call, *module.ancestors(call)))
 
 
-def _only_asks(test: ast.expr, call: ast.Call) -> bool:
+def _only_tests(test: ast.expr, call: ast.Call) -> bool:
     pending: list[ast.expr] = [test]
     while pending:
         node = pending.pop()
@@ -239,10 +239,10 @@ def _only_asks(test: ast.expr, call: ast.Call) -> bool:
     return True
 
 
-def _tells(statement: ast.stmt) -> bool:
+def _only_prints(statement: ast.stmt) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
         return False
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return bool(TELLS.fullmatch(name)) and all(isinstance(value, _PLAIN) for value in given)
+    return bool(LOGS.fullmatch(name)) and all(isinstance(value, _PLAIN) for value in given)

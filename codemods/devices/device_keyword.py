@@ -17,7 +17,7 @@ from ..edits.arguments import argument
 from ..edits.spelling import agnostic, numbered
 
 #: What the number of a device is called where it is handed on.
-_CARDS = ("rank", "local_rank", "gpu")
+_NUMBERS = ("rank", "local_rank", "gpu")
 _MAKERS = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "to")
 
 
@@ -29,10 +29,10 @@ class DeviceKeyword(Rule):
         names=("torch.device",),
         keywords=("device",),
         words=("cuda",),
-        required=("cuda", *_CARDS),
+        required=("cuda", *_NUMBERS),
         facts=(DEVICE_PARAMETERS,),
     )
-    also = Wants(words=_CARDS)
+    also = Wants(words=_NUMBERS)
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """``torch.device(rank)``, ``torch.device(torch.cuda.current_device())``."""
@@ -106,7 +106,7 @@ def _handed(module: Module) -> Iterator[ast.expr]:
             named = any(keyword.arg == "device" for keyword in call.keywords) and isinstance(number, ast.Name)  # fmt: skip
             if (
                 number is not None
-                and (named or word(number) in _CARDS)
+                and (named or word(number) in _NUMBERS)
                 and is_device_number(module, number)
                 and (_is_own(module, call, name) or (named and module.qualified(call.func) is None))
             ):

@@ -37,13 +37,13 @@ class DeviceLiteral(Rule):
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)
-        cards = module.view(device_lists)
-        for collection, card in cards.items():
-            yield self._collected(module, collection, card)
+        lists = module.view(device_lists)
+        for collection, device in lists.items():
+            yield self._collected(module, collection, device)
 
         def alone(*roles: Role) -> Iterator[Site]:
             for site in devices.of_role(*roles):
-                if not any(above in cards for above in module.ancestors(site.node)):
+                if not any(above in lists for above in module.ancestors(site.node)):
                     yield site
 
         for site in alone(Role.DEVICE, Role.NAME, Role.BRANCH, Role.OPTION):
@@ -91,11 +91,11 @@ class DeviceLiteral(Rule):
             code="HPU015", safety="manual", claims=site.claims,
         )  # fmt: skip
 
-    def _collected(self, module: Module, collection: ast.expr, card: ast.expr) -> Found:
+    def _collected(self, module: Module, collection: ast.expr, device: ast.expr) -> Found:
         """Several devices in one list: as many times the same device would be something else."""
         return self.finding(
-            card,
-            f"`{module.source(card)}` is one of several devices in one process; Gaudi allows one "
+            device,
+            f"`{module.source(device)}` is one of several devices in one process; Gaudi allows one "
             "device per process: start one process per device",
             code="HPU121",
             safety="manual",

@@ -8,7 +8,7 @@ import re
 from hpushim.engine.rules.rule import Code, Module, Rule, Wants, Yield
 from hpushim.matrix import load
 
-from ..analysis.float16_uses import asks
+from ..analysis.float16_uses import only_tests
 from ..analysis.kinds import defines_method, is_in_module
 from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
@@ -25,7 +25,7 @@ _NO_FFT = ("torch.fft.fftfreq", "torch.fft.rfftfreq", "torch.fft.fftshift", "tor
 _POINTERS = ("data_ptr", "__cuda_array_interface__")
 _STREAM = "torch.cuda.Stream.cuda_stream"
 #: What shows that the file is about a device.
-_CARD = re.compile(rb"cuda|hpu")
+_DEVICE = re.compile(rb"cuda|hpu")
 _SHARED = ("torch.utils.dlpack", "torch.to_dlpack", "torch.from_dlpack")
 _EXCHANGE = ("torch.utils.dlpack.*", "torch.to_dlpack", "torch.from_dlpack")
 _LIMITS = ("unsupported", "unknown", "partial", "emulated")
@@ -77,14 +77,14 @@ class DeviceDtype(Rule):
             yield from self._double(module, node, f"`{shown}`")
         elif not name.startswith(_SHARED):
             part, verdict = known(module, _FFT if name.startswith(f"{_FFT}.") else name)
-            if _is_once(module, node) or asks(module, node):
+            if _is_once(module, node) or only_tests(module, node):
                 return
-            on_card = (
-                module.matches(_CARD) or serves_step(module, node) or module.view(is_on_device)
+            on_device = (
+                module.matches(_DEVICE) or serves_step(module, node) or module.view(is_on_device)
             )
             named_whole = not isinstance(module.parent(node), ast.Attribute)
             limited = verdict is not None and verdict.status in _LIMITS
-            if on_card and named_whole and limited and name not in _NO_FFT:
+            if on_device and named_whole and limited and name not in _NO_FFT:
                 assert verdict is not None
                 fails = verdict.status == "unsupported"
                 stops = fails and _is_stop(module, node)
@@ -140,7 +140,7 @@ class DeviceDtype(Rule):
             )
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
-        if not (module.matches(_CARD) or is_in_module(module, node)) or asks(module, node):
+        if not (module.matches(_DEVICE) or is_in_module(module, node)) or only_tests(module, node):
             return
         yield self.finding(
             node,

@@ -19,12 +19,12 @@ class HostCheck(Rule):
     also = Wants(words=("cpu",), required=("import",))
 
     def on_module(self, module: Module) -> Yield:
-        told: set[ast.expr] = set()
+        reported: set[ast.expr] = set()
         for kernel in kernel_calls(module):
             found = _check(module, kernel)
-            if found is None or found in told:
+            if found is None or found in reported:
                 continue
-            told.add(found)
+            reported.add(found)
             text = f"{module.operand(found.left)} in ({quoted(module, 'cpu')}, {quoted(module, DEVICE)})"
             yield self.finding(
                 found,
@@ -38,7 +38,7 @@ class HostCheck(Rule):
 def _check(module: Module, kernel: ast.AST) -> ast.Compare | None:
     """The check for the CPU in whose other branch the kernel is called."""
     for inner, above in module.upwards(kernel):
-        if isinstance(above, (ast.If, ast.IfExp)) and _asks_cpu(module, above.test):
+        if isinstance(above, (ast.If, ast.IfExp)) and _tests_cpu(module, above.test):
             other = above.orelse if isinstance(above.orelse, list) else [above.orelse]
             if inner in other:
                 assert isinstance(above.test, ast.Compare)
@@ -48,7 +48,7 @@ def _check(module: Module, kernel: ast.AST) -> ast.Compare | None:
     return None
 
 
-def _asks_cpu(module: Module, test: ast.expr) -> bool:
+def _tests_cpu(module: Module, test: ast.expr) -> bool:
     return (
         isinstance(test, ast.Compare)
         and isinstance(test.ops[0], ast.Eq)

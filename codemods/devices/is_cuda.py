@@ -62,7 +62,9 @@ class IsCuda(Rule):
         yield self.finding(
             node,
             f"`{module.source(node)}` is False for tensors on Gaudi, whose `.device.type` is `hpu`; compare that",
-            fix=Rewrite("compare the device type", answer.safety, (_asked(module, node, parent),)),
+            fix=Rewrite(
+                "compare the device type", answer.safety, (_device_test(module, node, parent),)
+            ),
             row=answer.row,
         )
 
@@ -85,7 +87,7 @@ def _made(module: Module, node: ast.expr) -> list[ast.expr]:
     return todo
 
 
-def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Replace:
+def _device_test(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Replace:
     """``x.is_cuda`` to ``x.device.type == "hpu"``, and ``not x.is_cuda`` to ``!=``."""
     word, same, other = quoted(module, "hpu", node), "==", "!="
     if agnostic(module):
@@ -130,9 +132,9 @@ def _is_packed(module: Module, node: ast.expr) -> bool:
     return bool(names) and all(of.startswith("torch.nn.utils.rnn") and name in _PACKED for of, _, name in names)  # fmt: skip
 
 
-def _compared(asked: Any, device: str, operator: str, word: str) -> Any:
+def _compared(attribute: Any, device: str, operator: str, word: str) -> Any:
     """A comparison of the device's type for libcst's ``x.is_cuda``."""
     import libcst as cst
 
     compared = cst.parse_expression(f"x {operator} {word}")
-    return compared.with_changes(left=call_of(asked.value, device))
+    return compared.with_changes(left=call_of(attribute.value, device))

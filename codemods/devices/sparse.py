@@ -48,11 +48,11 @@ class SparseTensor(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         of_torch = name.startswith("torch.sparse.torch.")  # imported there
         if called(module, node) is not None and module.qualified(node) == name and not of_torch:
-            yield self._told(node, f"`{module.source(node)}` works on sparse tensors")
+            yield self._sparse(node, f"`{module.source(node)}` works on sparse tensors")
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         if isinstance(node.func, ast.Attribute):
-            yield self._told(node.func, f"`.{node.func.attr}` makes a sparse tensor")
+            yield self._sparse(node.func, f"`.{node.func.attr}` makes a sparse tensor")
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """The ``sparse=`` of an embedding, unless it is plainly off."""
@@ -79,7 +79,7 @@ class SparseTensor(Rule):
                         severity="warning",
                     )
 
-    def _told(self, node: ast.AST, what: str) -> Found:
+    def _sparse(self, node: ast.AST, what: str) -> Found:
         """The finding; whether this tensor reaches the device is not for the text to say."""
         return self.finding(
             node, f"{what}, which Gaudi does not support; use a dense tensor", row=_ROW

@@ -63,14 +63,14 @@ class TypedTensor(Rule):
         call = conversion(module, node)
         if call is not None:
             word = quoted(module, "hpu")
-            yield self._told(module, node, kind, _converted(module, call, kind, word))
+            yield self._typed_finding(module, node, kind, _converted(module, call, kind, word))
         elif isinstance(module.parent(node), (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set)):
             change = retext(module, node, f"torch.hpu.{kind}")
             if agnostic(module):
                 change = Replace(node, neutral.NONE)
             elif shared(module):
                 change = Replace(node, f'f"torch.{{{ACCELERATOR}}}.{kind}"')
-            yield self._told(module, node, kind, (change,))
+            yield self._typed_finding(module, node, kind, (change,))
 
     def on_module(self, module: Module) -> Yield:
         self._typed = dict(sorted(self._typed.items(), key=lambda item: module.span(item[0])))
@@ -79,7 +79,7 @@ class TypedTensor(Rule):
         for node, kind in self._typed.items():
             alias = known.get(node)
             if node in groups:
-                yield self._told(module, node, kind, (), group=groups[node])
+                yield self._typed_finding(module, node, kind, (), group=groups[node])
             elif alias is None:
                 yield from self._direct(module, node, kind)
             elif alias.other is None:
@@ -87,11 +87,11 @@ class TypedTensor(Rule):
             else:
                 yield self._named_dtype(module, alias, kind)
 
-    def _told(
+    def _typed_finding(
         self, module: Module, node: ast.expr, kind: str, changes: Iterable[Change],
         safety: Safety = "safe", group: str = "",
     ) -> Found:  # fmt: skip
-        asked = isinstance(module.parent(node), ast.Compare) and isinstance(node, ast.Attribute)
+        compares = isinstance(module.parent(node), ast.Compare) and isinstance(node, ast.Attribute)
         return self.finding(
             node,
             f"`{module.source(node)}` is a CUDA tensor type, which Gaudi does not have; name the "
@@ -100,7 +100,7 @@ class TypedTensor(Rule):
                 "use device and dtype", safety, tuple(changes), group, harmless=safety == "safe"
             ),
             row=ask(module, f"{CUDA}{kind}").row,
-            severity="warning" if asked else None,  # False without CUDA, and stops nothing
+            severity="warning" if compares else None,  # False without CUDA, and stops nothing
         )
 
     # -- where it is written ----------------------------------------------------------------
@@ -109,17 +109,19 @@ class TypedTensor(Rule):
         parent = module.parent(node)
         word = quoted(module, "hpu", node)
         if (made := called(module, node)) is not None:
-            yield self._told(module, node, kind, _made(module, made, kind, word))
+            yield self._typed_finding(module, node, kind, _made(module, made, kind, word))
         elif (call := conversion(module, node)) is not None:
-            yield self._told(module, node, kind, _converted(module, call, kind, word))
+            yield self._typed_finding(module, node, kind, _converted(module, call, kind, word))
         elif isinstance(parent, ast.IfExp) and (chosen := _chosen(module, parent, node, kind)):
-            yield self._told(module, node, kind, chosen)
+            yield self._typed_finding(module, node, kind, chosen)
         elif (
             isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance"
         ):
-            yield self._told(module, node, kind, _asked(module, parent, kind))
+            yield self._typed_finding(module, node, kind, _dtype_test(module, parent, kind))
         elif not is_default_type(module, node):
-            yield self._told(module, node, kind, (Rename(node, f"torch.hpu.{kind}"),), "unsafe")
+            yield self._typed_finding(
+                module, node, kind, (Rename(node, f"torch.hpu.{kind}"),), "unsafe"
+            )
 
     # -- through a name ---------------------------------------------------------------------
 
@@ -145,7 +147,7 @@ class TypedTensor(Rule):
                 changes += _made(module, made, kind, name)
             elif (call := conversion(module, use)) is not None:
                 changes += _converted(module, call, kind, name)
-        return self._told(module, alias.node, kind, changes, group=_group(module, alias))
+        return self._typed_finding(module, alias.node, kind, changes, group=_group(module, alias))
 
     def _named_dtype(self, module: Module, alias: Alias, kind: str) -> Found:
         """``kind = torch.cuda.HalfTensor if half else torch.cuda.FloatTensor``: a choice of dtypes."""
@@ -154,7 +156,7 @@ class TypedTensor(Rule):
             calls = [conversion(module, use) for use in alias.uses]
             word = quoted(module, "hpu")
             changes += [_moved(call, word, first=True) for call in calls if call is not None]
-        return self._told(module, alias.node, kind, changes, group=_group(module, alias))
+        return self._typed_finding(module, alias.node, kind, changes, group=_group(module, alias))
 
 
 def _is_of_machine(module: Module, alias: Alias) -> bool:
@@ -163,13 +165,13 @@ def _is_of_machine(module: Module, alias: Alias) -> bool:
     if test is None or alias.choice is None or alias.choice.body is not alias.node:
         return False
     values = module.values(test)
-    return bool(values) and all(_asks_only(module, value) for value in values)
+    return bool(values) and all(_only_tests(module, value) for value in values)
 
 
-def _asks_only(module: Module, value: ast.expr) -> bool:
+def _only_tests(module: Module, value: ast.expr) -> bool:
     if isinstance(value, ast.IfExp):
         sides = module.constant(value.body), module.constant(value.orelse)
-        return sides == (True, False) and _asks_only(module, value.test)
+        return sides == (True, False) and _only_tests(module, value.test)
     name = module.qualified(value.func) if isinstance(value, ast.Call) else None
     return name in ("torch.cuda.is_available", "torch.accelerator.is_available")
 
@@ -222,7 +224,7 @@ def _moved(call: ast.Call, argument: str, *, first: bool = False) -> Replace:
     return Replace(call, moved, argument)
 
 
-def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
+def _dtype_test(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
     """``isinstance(x, torch.cuda.FloatTensor)``: the device and the dtype are requested, of what is a tensor."""
     dtype, needed = torch(module, call, DTYPES[kind])
     tensor, also_needed = torch(module, call, "Tensor")
@@ -230,7 +232,7 @@ def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
     if agnostic(module):
         word, same = quoted(module, "cpu"), "!="
 
-    def asked(there: Any) -> Any:
+    def compares(there: Any) -> Any:
         import libcst as cst
 
         subject = there.args[0].value
@@ -245,4 +247,4 @@ def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
         type_ = three.right.with_changes(left=arguments.call_of(subject, ".dtype"))
         return arguments.unwrapped(there, three.with_changes(left=both, right=type_))
 
-    return Replace(call, asked), *dict.fromkeys((*needed, *also_needed))
+    return Replace(call, compares), *dict.fromkeys((*needed, *also_needed))

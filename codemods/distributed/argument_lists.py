@@ -26,9 +26,9 @@ class ArgumentList(Rule):
         option, value = _option(around.elts, node)
         new = gaudi_value(option, value, module.project) if option.startswith("-") else None
         if new is not None:
-            yield self._told(module, node, around, value, new)
+            yield self._device_option(module, node, around, value, new)
 
-    def _told(
+    def _device_option(
         self, module: Module, node: ast.Constant, around: ast.AST, value: str, new: str
     ) -> Found:
         """All options of one list change together, for one program reads them."""

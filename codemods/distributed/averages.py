@@ -18,7 +18,7 @@ from ..values.training import LOSS
 
 _C10D = ("torch.distributed", "torch.distributed.distributed_c10d")
 _AVERAGE = tuple(f"{module}.ReduceOp.AVG" for module in _C10D)
-#: What every rank gets a result of, and where `group` stands.
+#: What every rank gets a result of, and the place of `group`.
 _FILLED = {
     "all_reduce": ("tensor", 2),
     "reduce_scatter": ("output", 3),

@@ -39,13 +39,13 @@ class DeviceCount(Rule):
 
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, "a batch scaled by the number of devices")
-        told: set[ast.stmt] = set()
+        reported: set[ast.stmt] = set()
         for count in sorted(_counts(module), key=module.span):
             scaled = _scaled(module, count)
             statement = module.statement(count)
-            if scaled is None or statement in told:
+            if scaled is None or statement in reported:
                 continue
-            told.add(statement)
+            reported.add(statement)
             what = "requires a multiple of" if _is_rest(scaled) else "scales with"
             yield self.finding(
                 scaled,

@@ -16,10 +16,10 @@ from ..edits.spelling import retext, shared
 #: What draws pictures, and its value for a GPU.
 _GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
 _ON_GPU = "egl"
-_CARDS = "CUDA_VISIBLE_DEVICES"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 #: Values that hide every GPU.
-_NO_CARDS = ("", "-1")
+_NONE_VISIBLE = ("", "-1")
 _ENVIRONMENT = "os.environ"
 _ACCESS = frozenset(
     {
@@ -55,18 +55,18 @@ class EnvVariable(Rule):
             return
         if name == _LAZY:
             yield from self._lazy(module, use)
-        elif name == _CARDS and _given(module, use, reads=False) in _NO_CARDS:
+        elif name == _VISIBLE and _given(module, use, reads=False) in _NONE_VISIBLE:
             yield self.finding(
                 node,
                 f"`{name}` hides no Gaudi device, so this no longer makes the program run on the CPU; choose the device `cpu` where it is chosen",
                 row=ask(module, name).row,
                 code="HPU312",
             )
-        elif name == _CARDS:
+        elif name == _VISIBLE:
             fix = None  # CUDA reads it
             if not shared(module):
                 change = retext(module, node, _MODULES)
-                fix = Rewrite(f"use {_MODULES}", "unsafe", (change,), _CARDS)
+                fix = Rewrite(f"use {_MODULES}", "unsafe", (change,), _VISIBLE)
             yield self.finding(
                 node,
                 f"Gaudi software does not read `{name}`; set `{_MODULES}` instead, which selects devices by "
@@ -135,10 +135,10 @@ def _use(module: Module, key: ast.expr) -> ast.expr | None:
     if isinstance(above, ast.Call) and above.args[:1] == [key]:
         return above if module.qualified(above.func) in _ACCESS else None
     if isinstance(above, ast.Compare) and above.left is key:  # ``"…" in os.environ``
-        asked = above.comparators[0]
-        if isinstance(asked, ast.Call) and word(asked.func) == "keys":
-            asked = getattr(asked.func, "value", asked)
-        return above if module.qualified(asked) == _ENVIRONMENT else None
+        mapping = above.comparators[0]
+        if isinstance(mapping, ast.Call) and word(mapping.func) == "keys":
+            mapping = getattr(mapping.func, "value", mapping)
+        return above if module.qualified(mapping) == _ENVIRONMENT else None
     return None
 
 

@@ -91,8 +91,8 @@ class DeviceIds(Rule):
     also = Wants(keywords=("device_id",), attributes=("device_ids", "output_device"))
 
     def __init__(self) -> None:
-        #: What was told: two calls may be given one dictionary.
-        self._told: set[ast.expr] = set()
+        #: What was reported: two calls may be given one dictionary.
+        self._reported: set[ast.expr] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         names = module.possible_names(node)
@@ -166,11 +166,11 @@ class DeviceIds(Rule):
         given = [
             each
             for each in _given(module, call, "device_ids", "output_device")
-            if each.value not in self._told
+            if each.value not in self._reported
         ]
         if not given and not by_place:
             return
-        self._told.update(each.value for each in given)
+        self._reported.update(each.value for each in given)
         answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
         spread = [each for each in given if own or each.keyword not in call.keywords]
         if agnostic(module):
@@ -272,9 +272,9 @@ class DeviceIds(Rule):
         answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
         for each in _given(module, call, "device_id"):
             given = each.value
-            if given in self._told or not is_device_number(module, given):
+            if given in self._reported or not is_device_number(module, given):
                 continue
-            self._told.add(given)
+            self._reported.add(given)
             device, needed = torch(module, given, "device")
             bare = f"{device}({quoted(module, DEVICE)}, 0)"
             if shared(module):

@@ -128,7 +128,7 @@ class Nccl(Rule):
         call = called(module, node)
         if name in _AVAILABLE:
             if call is not None and not call.args:
-                yield self._asked_for(module, node, call)
+                yield self._requested(module, node, call)
         elif module.qualified(node) != name:
             return
         elif name in _INIT:
@@ -141,14 +141,14 @@ class Nccl(Rule):
     def on_module(self, module: Module) -> Yield:
         """``getattr(dist, f"is_{backend}_available")()``: torch has no such function for hccl, and one that takes the name."""
         for call, where, name in availability(module):
-            asked = f"{module.operand(where)}.is_backend_available"
+            available = f"{module.operand(where)}.is_backend_available"
             above = module.parent(call)
             changes: tuple[Change, ...]
             if isinstance(above, ast.Call) and above.func is call and not above.args:
-                changes = (Replace(above, f"{asked}({module.source(name)})"),)
+                changes = (Replace(above, f"{available}({module.source(name)})"),)
             else:
                 tools = local_name(module, "functools")
-                new = f"{tools}.partial({asked}, {module.source(name)})"
+                new = f"{tools}.partial({available}, {module.source(name)})"
                 changes = (Replace(call, new), Import("functools"))
             yield self.finding(
                 call,
@@ -213,7 +213,7 @@ class Nccl(Rule):
         row = ask(module, "torch.distributed.ProcessGroupNCCL").row
         return self.finding(node, text, row=row, code="HPU304")
 
-    def _asked_for(self, module: Module, node: ast.expr, call: ast.Call) -> Found:
+    def _requested(self, module: Module, node: ast.expr, call: ast.Call) -> Found:
         """``is_nccl_available()``."""
         name, needed = through(module, node, "torch.distributed.is_backend_available")
         if isinstance(node, ast.Attribute):

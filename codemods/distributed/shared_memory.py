@@ -33,13 +33,13 @@ class SharedMemory(Rule):
         if _is_new(module, func.value):
             return
         answer = ask(module, "torch.nn.Module.share_memory")
-        on_card = _on_card(module, func.value)
-        where = "" if on_card else ", if it is on the device"
+        on_device = _on_device(module, func.value)
+        where = "" if on_device else ", if it is on the device"
         yield self.finding(
             func,
             f"`{module.source(func)}` does not work on Gaudi{where}. {sentence(answer.note)}",
             row=answer.row,
-            severity="error" if on_card else "warning",
+            severity="error" if on_device else "warning",
         )
 
 
@@ -75,7 +75,7 @@ def _moved_between(module: Module, name: str, made: ast.stmt, place: int) -> boo
     )
 
 
-def _on_card(module: Module, shared: ast.expr) -> bool:
+def _on_device(module: Module, shared: ast.expr) -> bool:
     """Does the file move the object to a device?"""
     if moved(module, shared) is not None:
         return True

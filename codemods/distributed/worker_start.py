@@ -32,7 +32,7 @@ class WorkerStart(Rule):
     )
 
     def __init__(self) -> None:
-        self._told = False
+        self._reported = False
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
@@ -46,7 +46,7 @@ class WorkerStart(Rule):
             yield from self._loader(module, call)
 
     def _loader(self, module: Module, call: ast.Call) -> Yield:
-        if self._told:
+        if self._reported:
             return
         workers = argument(call, "num_workers", 5)
         hidden = any(keyword.arg is None for keyword in call.keywords)
@@ -60,7 +60,7 @@ class WorkerStart(Rule):
             return
         if not trains_on_device(module, engine=True):
             return
-        self._told = True
+        self._reported = True
         answer = ask(module, _ROW)
         yield self.finding(
             call.func,

@@ -284,7 +284,7 @@ def compared_around(module: Module, node: ast.AST) -> str | None:
         if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
             body = above.body if isinstance(above.body, list) else [above.body]
             for part in required(above.test) if child in body else ():
-                tensor, device = _asked(module, part)
+                tensor, device = _tested(module, part)
                 if isinstance(tensor, ast.Name) and not _is_stored(module, tensor, above, node):
                     return f"{tensor.id}.device"
                 owner = getattr(device, "value", None)
@@ -305,7 +305,7 @@ def required(test: ast.expr) -> Iterator[ast.expr]:
         yield test
 
 
-def _asked(module: Module, part: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
+def _tested(module: Module, part: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
     """What a condition finds on an accelerator: the tensor of ``x.is_cuda`` and ``x.device.type != "cpu"``, or a device."""
     if isinstance(part, ast.Attribute) and part.attr == "is_cuda":
         return part.value, None

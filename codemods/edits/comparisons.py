@@ -39,11 +39,11 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
             return None
         if not _is_text(module, owner.func.value):
             return None
-        asked = f"{module.source(owner.func)}({cpu})"
+        has_type = f"{module.source(owner.func)}({cpu})"
         above = module.parent(owner)
         if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
-            return above, asked
-        return owner, f"not {asked}"
+            return above, has_type
+        return owner, f"not {has_type}"
     if not isinstance(owner, ast.Compare) or len(owner.ops) != 1:
         return None
     left, right, op = owner.left, owner.comparators[0], owner.ops[0]

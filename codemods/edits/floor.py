@@ -72,7 +72,7 @@ PACKAGE_CUDA = "code for CUDA in packages"
 
 #: The versions that texts ask for: ``torch==1.8.*``, ``python==3.7.*``, with "install " before them where it is a command or an image.
 DOCUMENTED = "versions that texts ask for"
-#: The oldest torch that code asks for in a message.
+#: The oldest torch that a message of the code requires.
 CODED = "torch that code requires"
 _LATER = r"(?:or|and)[ \t]+(?:later|higher|above|newer|greater|up)"
 _SAID = (
@@ -82,7 +82,7 @@ _SAID = (
 #: What a text says of torch, and of what is made for one release of it.
 SAID = re.compile(_SAID % ("(?:py)?torch", "[012]", ""))
 _SAID_BESIDE = re.compile(_SAID % ("torchvision|torchaudio|python", r"\d", r"|[ \t]*(?:[-–,/|]|(?:up[ \t]+)?to\b|through\b|or\b|and\b)+[ \t]*\d\.\d"))  # fmt: skip
-#: A command or an image, a line that tells a requirement, and an entry of a list of them.
+#: A command or an image, a line that states a requirement, and an entry of a list of them.
 _INSTALL = re.compile(
     r"\b(?:pip3?|conda|mamba)[ \t]+(?:\S+[ \t]+){0,8}?(?:install|create)\b|^[ \t]*FROM\b"
 )
@@ -147,7 +147,7 @@ class Floor(NamedTuple):
 def held(text: Text) -> Floor | None:
     """What keeps a project from asking for the first torch with ``torch.accelerator``; None where nothing does. Request it as a view."""
     oldest: list[str] = []
-    told: list[str] = []
+    older_ones: list[str] = []
     why = ""
     pinned = False
     for name, versions in text.project.pins:
@@ -161,22 +161,22 @@ def held(text: Text) -> Floor | None:
         if not why and (first == "" or not _admits(versions, first)):
             why = f"`{name}{versions}`"
     for versions in sorted(text.project.names(DOCUMENTED)):
-        install, _, asked = versions.rpartition(" ")
-        name, bounds = _NAME_OF.fullmatch(asked).groups()  # type: ignore[union-attr]
+        install, _, bounds = versions.rpartition(" ")
+        name, bounds = _NAME_OF.fullmatch(bounds).groups()  # type: ignore[union-attr]
         if (oldest and not install) or not text.project.requests(DOCUMENTED, versions, text.path):
             continue
         if not _admits(bounds, _PARTNERS.get(name, FIRST)):
-            told += filter(None, [older(bounds)]) if name == "torch" else ()
-            why = why or f"the documented `{asked}`"
-    for bounds in sorted(text.project.names(CODED)) if not (pinned or told) else ():
+            older_ones += filter(None, [older(bounds)]) if name == "torch" else ()
+            why = why or f"the documented `{bounds}`"
+    for bounds in sorted(text.project.names(CODED)) if not (pinned or older_ones) else ():
         if (old := older(bounds)) is not None:
-            told.append(old)
+            older_ones.append(old)
             why = why or f"the message of a program that requires `torch{bounds}`"
-    oldest += told
-    for asked in sorted(text.project.names(INSTALLED)) if not why else ():
-        python = asked.removeprefix("python")
-        if python != asked and not _admits(python, _PARTNERS["python"]):
-            why = f"the package's `{asked}`"
+    oldest += older_ones
+    for bounds in sorted(text.project.names(INSTALLED)) if not why else ():
+        python = bounds.removeprefix("python")
+        if python != bounds and not _admits(python, _PARTNERS["python"]):
+            why = f"the package's `{bounds}`"
     if not why and oldest and text.project.names(INSTALLED) and not text.project.names(PACKAGE_CUDA):  # fmt: skip
         why = "the package itself, which needs no later torch,"
     return Floor(why, min(oldest, key=_numbers, default=_OLDER[-1])) if why else None

@@ -19,7 +19,7 @@ _LOAD = "torch.load"
 def merged(module: Module, check: ast.expr) -> tuple[Change, ...]:
     """The statements behind the check in place of the whole ``if``; nothing where its branches differ in more than the device."""
     guard = module.parent(check)
-    if not isinstance(guard, ast.If) or guard.test is not check or not _stands_alone(module, guard):
+    if not isinstance(guard, ast.If) or guard.test is not check or not _is_alone(module, guard):
         return ()
     moves = {
         call: call.func
@@ -54,7 +54,7 @@ def assigned(module: Module, check: ast.expr) -> tuple[Change, ...]:
     The CPU may be in the other branch, or right above.
     """
     guard = module.parent(check)
-    if not neutral.has_function(module) or not isinstance(guard, ast.If) or guard.test is not check or not _stands_alone(module, guard):  # fmt: skip
+    if not neutral.has_function(module) or not isinstance(guard, ast.If) or guard.test is not check or not _is_alone(module, guard):  # fmt: skip
         return ()
     block = module.block(guard)
     above = block[block.index(guard) - 1] if not guard.orelse and guard is not block[0] else None
@@ -81,7 +81,7 @@ def _targets(module: Module, statement: ast.Assign) -> str:
     return " = ".join(map(module.source, statement.targets))
 
 
-def _stands_alone(module: Module, guard: ast.If) -> bool:
+def _is_alone(module: Module, guard: ast.If) -> bool:
     """Is it a whole statement beside others, without comments that would be lost?"""
     block = module.block(guard)
     chained = len(guard.orelse) == 1 and isinstance(guard.orelse[0], ast.If)

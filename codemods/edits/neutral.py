@@ -408,7 +408,7 @@ def _is_false_there(module: Module, test: ast.expr) -> bool:
     """Is a condition false only where there is an accelerator: ``not use_cuda``, ``device.type == "cpu"``?"""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return any(_is_true_there(module, part) for part in required(test.operand))
-    return isinstance(test, ast.Compare) and _asks(module, test, same=ast.NotEq, other=ast.Eq)
+    return isinstance(test, ast.Compare) and _tests(module, test, same=ast.NotEq, other=ast.Eq)
 
 
 def _is_true_there(module: Module, test: ast.expr) -> bool:
@@ -420,10 +420,10 @@ def _is_true_there(module: Module, test: ast.expr) -> bool:
         values = [getattr(module.statement(each), "value", None) for each in stores]
     else:
         values = [test]
-    return bool(values) and all(isinstance(value, ast.expr) and any(_asks(module, part) for part in required(value)) for value in values)  # fmt: skip
+    return bool(values) and all(isinstance(value, ast.expr) and any(_tests(module, part) for part in required(value)) for value in values)  # fmt: skip
 
 
-def _asks(
+def _tests(
     module: Module,
     part: ast.AST,
     *,
@@ -466,7 +466,7 @@ def _demands(module: Module, statement: ast.stmt) -> bool:
     if isinstance(call, ast.Call) and module.qualified(call.func) in _SETS:
         return True
     if isinstance(statement, ast.Assert):
-        return any(_asks(module, part) for part in required(statement.test))
+        return any(_tests(module, part) for part in required(statement.test))
     return isinstance(statement, ast.If) and ends(statement.body) and _is_false_there(module, statement.test)  # fmt: skip
 
 
@@ -631,8 +631,8 @@ def _is_elsewhere(module: Module, use: ast.AST) -> bool:
             return True
         if isinstance(above, ast.Call):
             given = next((k.value for k in above.keywords if k.arg == "device"), None)
-            asked = isinstance(given, ast.Call) and last_name(given.func) in FUNCTIONS
-            if asked or DEVICE.fullmatch(str(module.constant(given))):
+            helper = isinstance(given, ast.Call) and last_name(given.func) in FUNCTIONS
+            if helper or DEVICE.fullmatch(str(module.constant(given))):
                 return True
             if any(getattr(part, "attr", "") in ("cpu", "cuda") for part in walk(above.func)):
                 return True

@@ -121,10 +121,10 @@ def _of_nccl(module: Module, config: ast.expr) -> bool:
 
 
 def _resources(given: ast.keyword, name: str, value: str) -> Replace:
-    def asked(node: object) -> object:
+    def requested(node: object) -> object:
         import libcst as cst
 
         assert isinstance(node, cst.Arg)
         return node.with_changes(keyword=cst.Name(name), value=cst.parse_expression(value))
 
-    return Replace(given, asked)
+    return Replace(given, requested)

@@ -21,7 +21,7 @@ def cuda_or_not(data: bytes) -> Iterable[bytes]:
         yield b"without"
 
 
-#: The project's fact: whether any file moves to CUDA, and whether any asks if it is there, or names the CPU in its place.
+#: The project's fact: whether any file moves to CUDA, and whether any checks if it is there, or names the CPU in its place.
 CUDA_OR_NOT = "cuda or not"
 
 

@@ -6,7 +6,7 @@ import ast
 
 from hpushim.engine.rules.rule import Code, Module, Rule, Strength, Wants, Yield
 
-from ..analysis.versions import judge
+from ..analysis.versions import assess
 from ..edits.arguments import argument
 from ..edits.lightning import PLUGIN, with_accelerator, with_default
 from ..edits.lightning import ROWS as ACCELERATORS
@@ -60,7 +60,7 @@ class CpuTraining(Rule):
             return
         given = next((k.value for k in call.keywords if k.arg == "accelerator"), None)
         row = module.matrix.row(ACCELERATORS[name in _FABRICS], "argument")
-        if row is None or judge(module, row).status != "unsupported":
+        if row is None or assess(module, row).status != "unsupported":
             return
         if given is not None and module.constant(given) != "auto":
             if not isinstance(given, ast.Constant) and _may_be_auto(module, given):

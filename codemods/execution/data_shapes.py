@@ -81,12 +81,12 @@ class DataShape(Rule):
         call = called(module, node)
         if name in _JOINS:
             if call is not None and _is_of_samples(module, call) and runs_in_step(module, call):
-                yield self._told(module, call, f"`{_shown(module, call)}` is as long as the parts of this batch's samples together", _COUNT)  # fmt: skip
+                yield self._shape_finding(module, call, f"`{_shown(module, call)}` is as long as the parts of this batch's samples together", _COUNT)  # fmt: skip
             return
         if call is None or len(call.args) != 1 or call.keywords:
             return
         if is_tensor(module, call) and not runs_once(module, call) and not lies_on_host(module, call.args[0]):  # fmt: skip
-            yield self._told(
+            yield self._shape_finding(
                 module,
                 call,
                 f"`{_shown(module, call)}` returns indices",
@@ -114,24 +114,24 @@ class DataShape(Rule):
     def on_module(self, module: Module) -> Yield:
         for node, size in _sized(module):
             why = "is random" if changes_each_step(module, size, Changing.RANDOM) else "depends on the data"  # fmt: skip
-            yield self._told(module, node, f"`{module.source(size)}`, a size in `{_shown(module, node)}`, {why}", _COUNT)  # fmt: skip
-        told: set[tuple[ast.stmt, str]] = set()
+            yield self._shape_finding(module, node, f"`{module.source(size)}`, a size in `{_shown(module, node)}`, {why}", _COUNT)  # fmt: skip
+        reported: set[tuple[ast.stmt, str]] = set()
         writes_first = sorted(module.view(masked), key=lambda f: isinstance(f.node.ctx, ast.Load))
         for found in writes_first:
             place = (module.statement(found.node), module.source(found.mask))
-            if place in told or runs_once(module, found.node) or lies_on_host(module, found.node.value):  # fmt: skip
+            if place in reported or runs_once(module, found.node) or lies_on_host(module, found.node.value):  # fmt: skip
                 continue  # one mask on both sides of one statement
-            told.add(place)
+            reported.add(place)
             if isinstance(found.node.ctx, ast.Store):
                 yield self._written(module, found)
             else:
                 what = (
                     f"`{_shown(module, found.node)}` reads the elements that a boolean mask selects"
                 )
-                yield self._told(module, found.node, what, _READ)
+                yield self._shape_finding(module, found.node, what, _READ)
 
     def _written(self, module: Module, found: Masked) -> Found:
-        return self._told(
+        return self._shape_finding(
             module,
             found.node,
             f"`{_shown(module, found.node)}` assigns through a boolean mask",
@@ -147,11 +147,11 @@ class DataShape(Rule):
             return
         count = argument(node, "k", 1 if of_torch else 0)
         if count is not None and _is_computed(module, count):
-            yield self._told(
+            yield self._shape_finding(
                 module, count, f"`{_shown(module, count)}`, the `k` of `topk`, changes", _COUNT
             )
 
-    def _told(
+    def _shape_finding(
         self, module: Module, node: ast.expr, what: str, row: str, fix: Rewrite | None = None
     ) -> Found:
         answer = ask(module, row)
@@ -190,7 +190,7 @@ def _is_of_samples(module: Module, call: ast.Call) -> bool:
 
 def _sized(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What a step cuts or makes in a size that a tensor's value says: ``x[:, : lengths[i]]``, ``torch.arange(n.item())``; one in a statement."""
-    told: set[ast.AST | None] = set()
+    reported: set[ast.AST | None] = set()
     parts: list[ast.expr] = []
     if module.holds("torch"):
         for unit in module.index.holding(_BOUND):
@@ -201,11 +201,11 @@ def _sized(module: Module) -> Iterator[tuple[ast.expr, ast.expr]]:
         sizes = [size for size in _sizes(module, part) if not _is_plain(module, size)]
         given = _is_given(module, part) if sizes else False
         place = module.function(part) if given else module.statement(part)
-        if not sizes or place in told or not (given or runs_in_step(module, part)):
+        if not sizes or place in reported or not (given or runs_in_step(module, part)):
             continue
         size = next((size for size in sizes if (_is_looked_up if given else _changes)(module, size)), None)  # fmt: skip
         if size is not None and (not isinstance(part, ast.Subscript) or (not _is_text(module, part.value) if given else is_tensor(module, part.value))):  # fmt: skip
-            told.add(place)
+            reported.add(place)
             yield part, size
 
 

@@ -28,7 +28,7 @@ class GraphBreaks(Rule):
 
     def __init__(self) -> None:
         #: The tests of which something is reported already.
-        self._told: set[ast.expr] = set()
+        self._reported: set[ast.expr] = set()
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         if module.target.mode != "compile" or not _in_forward(module, node):
@@ -42,7 +42,7 @@ class GraphBreaks(Rule):
         ):
             test = _decides(module, node)
             if test is not None:
-                self._told.add(test)
+                self._reported.add(test)
             yield self.finding(
                 node,
                 f"`{module.source(node.func)}` in `forward` breaks the graph of torch.compile; move "
@@ -66,8 +66,8 @@ class GraphBreaks(Rule):
         for name in _TRUTHS:
             for call in module.index.calls(name):
                 test = _decides(module, call)
-                if test is not None and test not in self._told and _in_forward(module, call):
-                    self._told.add(test)
+                if test is not None and test not in self._reported and _in_forward(module, call):
+                    self._reported.add(test)
                     yield self.finding(
                         test,
                         "a branch on a tensor's value breaks the graph of torch.compile; use `torch.where` "

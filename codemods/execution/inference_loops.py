@@ -37,7 +37,7 @@ _OTHERS = re.compile(r"token|process|extractor|codec$|callback|hook$|print|^log"
 _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
 #: Methods that bring a value to the host, and so run what was collected; in a condition any that requests one.
 _READS = frozenset(["item", "cpu", "tolist", "numpy"])
-_ASKS = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
+_REDUCE = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _FILLED = ("torch.full", "torch.full_like", "torch.tensor")
 _COUNTED = "an index that a loop counts"
@@ -66,9 +66,9 @@ class InferenceLoop(Rule):
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
         trains = _around(module, _TRAINS)
-        told: set[ast.Call] = set()
+        reported: set[ast.Call] = set()
         for timed in _timed(module, [loop for loop in whole if loop not in trains]):
-            told.add(timed)
+            reported.add(timed)
             yield self._collected(module, timed)
         evaluation = _Evaluation(module)
         if not evaluation:
@@ -83,9 +83,9 @@ class InferenceLoop(Rule):
             return
         for node in sorted(whole, key=lambda loop: (loop.lineno, loop.col_offset)):
             call = next(_computing(module, node), None)
-            if call is None or call in told or not evaluation.runs(node, call):
+            if call is None or call in reported or not evaluation.runs(node, call):
                 continue  # or it is seen in the loop around this one
-            told.update(part for part in walk(node) if isinstance(part, ast.Call))
+            reported.update(part for part in walk(node) if isinstance(part, ast.Call))
             yield self._collected(module, call)
 
     def _collected(self, module: Module, call: ast.Call) -> Found:
@@ -263,7 +263,7 @@ def _keeps(loop: ast.AST) -> bool:
 def _reads_always(module: Module, parts: Sequence[ast.AST]) -> bool:
     """Does each turn of the loop, or of one inside, read a value to the host: ``losses.update(loss.item())``?"""
     may = (part for each in parts for part in walk(each) if isinstance(part, ast.Attribute))
-    if not any(part.attr in _READS or part.attr in _ASKS for part in may):
+    if not any(part.attr in _READS or part.attr in _REDUCE for part in may):
         return False
     return any(_reads(module, part) for part in parts)
 
@@ -272,7 +272,7 @@ def _reads(module: Module, part: ast.AST) -> bool:
     if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
         if part.func.attr in _READS:
             return True
-        if part.func.attr in _ASKS and isinstance(module.statement(part), (ast.Assert, ast.If)):
+        if part.func.attr in _REDUCE and isinstance(module.statement(part), (ast.Assert, ast.If)):
             return is_tensor(module, part.func.value)
     if isinstance(part, ast.If):  # what is read now and then leaves the other turns collected
         both = _reads_always(module, part.body) and _reads_always(module, part.orelse)

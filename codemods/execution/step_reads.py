@@ -36,7 +36,7 @@ _READ = "torch.Tensor.item"
 _BRANCH = "Python branches on tensor values"
 _METHODS = ("item", "tolist", "cpu", "numpy")
 #: What a condition requests from the values of a tensor.
-_ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum", "max", "min", "mean", "norm", "item")  # fmt: skip
+_REDUCE = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum", "max", "min", "mean", "norm", "item")  # fmt: skip
 #: What shows the values that it is given.
 _SHOWS = ("print", "log", "info", "debug", "warning", "write", "add_scalar", "add_scalars", "set_postfix", "set_postfix_str", "set_description", "format", "track", "record", "log_metric", "log_metrics")  # fmt: skip
 #: A number that is written with so many digits.
@@ -200,10 +200,14 @@ def _questions(module: Module) -> Iterator[ast.expr]:
 
 def _requests(module: Module, test: ast.expr, *, strict: bool = False) -> bool:
     """Does a condition request values of a tensor in every step?"""
-    parts = [*_asked(module, test, strict=strict)]
+    parts = [*_tested(module, test, strict=strict)]
     parts += [each for part in parts if isinstance(part, ast.Name) and part is not test for each in _unread(module, part)]  # fmt: skip
     for part in parts:
-        if isinstance(part, ast.Call) and word(part.func) in _ASKS and _asks_tensor(module, part):
+        if (
+            isinstance(part, ast.Call)
+            and word(part.func) in _REDUCE
+            and _tests_tensor(module, part)
+        ):
             return True
         # ``if count > 0:``, where that is a tensor.
         if isinstance(part, ast.Compare):
@@ -228,12 +232,12 @@ def _holds_tensor(module: Module, parts: Iterable[ast.expr]) -> bool:
 def _unread(module: Module, name: ast.Name) -> list[ast.expr]:
     """What a name is made of that is still on the device where a condition requests it: ``n = mask.sum().float()``."""
     made = [
-        [*_asked(module, value)] for value in module.values(name) if isinstance(value, ast.Call)
+        [*_tested(module, value)] for value in module.values(name) if isinstance(value, ast.Call)
     ]
     return [part for chain in made for part in chain if not any(word(getattr(c, "func", c)) in _METHODS for c in chain)]  # fmt: skip
 
 
-def _asked(module: Module, test: ast.expr, *, strict: bool = False) -> Iterator[ast.expr]:
+def _tested(module: Module, test: ast.expr, *, strict: bool = False) -> Iterator[ast.expr]:
     """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` is before, methods in a chain.
 
     Where it is ``strict``, what sizes are of is no part: the host knows them.
@@ -254,7 +258,7 @@ def _asked(module: Module, test: ast.expr, *, strict: bool = False) -> Iterator[
             parts.append(part.func.value)
 
 
-def _asks_tensor(module: Module, node: ast.Call) -> bool:
+def _tests_tensor(module: Module, node: ast.Call) -> bool:
     """Is it a tensor's value that is read in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
     name = module.qualified(node.func)
     own = isinstance(node.func, ast.Attribute) if name is None else name.startswith("torch.")

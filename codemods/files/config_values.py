@@ -20,7 +20,7 @@ from ..analysis.options import (
     rejects,
 )
 from ..analysis.verdict import ask, inside, sentence
-from ..analysis.versions import judge
+from ..analysis.versions import assess
 from ..edits.spelling import DEVICE, hpu, on_gaudi
 
 _BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
@@ -139,7 +139,7 @@ class ConfigValues(TextRule):
         yield self.finding(
             entry.span,
             f"`{entry.name}` makes Lightning look for NVIDIA GPUs: "
-            f"{inside(judge(document, row).note)}",
+            f"{inside(assess(document, row).note)}",
             row=row.name,
             code="HPU803",
         )
@@ -150,7 +150,7 @@ class ConfigValues(TextRule):
         beside = document.matrix.row("lightning.Trainer(strategy=)", "argument")
         assert row is not None
         assert beside is not None
-        verdict = judge(document, row)
+        verdict = assess(document, row)
         text = f"`accelerator: {entry.value}` requires an NVIDIA GPU; "
         if verdict.status == "unsupported":
             if entry.value == "auto":
@@ -159,7 +159,7 @@ class ConfigValues(TextRule):
         elif entry.value != "auto":
             text += f"use `{DEVICE}` on Gaudi"
             yield self._written(document, entry, DEVICE, text, row.name, code="HPU803")
-            text = f"`strategy: ddp`: {inside(judge(document, beside).note)}"
+            text = f"`strategy: ddp`: {inside(assess(document, beside).note)}"
             for each in document.entries if document.target.style != "agnostic" else ():
                 if (each.path, each.document, each.value) == ((*entry.path[:-1], "strategy"), entry.document, "ddp"):  # fmt: skip
                     yield self._written(document, each, "hpu_parallel", text, beside.name, code="HPU803")  # fmt: skip

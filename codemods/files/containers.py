@@ -26,7 +26,7 @@ _STARTED = re.compile(
 # Names that the matrix answers for; what Gaudi has instead is there.
 _NVIDIA_IMAGE = "nvcr.io/nvidia/pytorch"
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-_CARDS = re.compile(r"nvidia\.com/(gpu|mig-[\w.]+)")
+_GPUS = re.compile(r"nvidia\.com/(gpu|mig-[\w.]+)")
 _NVIDIA_RESOURCE = "nvidia.com/gpu"
 _CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 _HUGE_PAGES = "hugepages-2Mi"
@@ -110,7 +110,7 @@ class Containers(TextRule):
 
     def _entry(self, document: Document, entry: Entry) -> Iterator[Finding]:
         name = str(entry.path[-1]) if entry.path else ""
-        if entry.key is not None and _CARDS.fullmatch(name):
+        if entry.key is not None and _GPUS.fullmatch(name):
             answer = ask(document, _NVIDIA_RESOURCE)
             key = document.source(entry.key).replace(name, answer.target)
             more = (
@@ -136,7 +136,7 @@ class Containers(TextRule):
             text = "`driver: nvidia` reserves NVIDIA GPUs; use `runtime: habana` for Gaudi"
             yield self.finding(entry.span, text, code="HPU811")
         elif name == "gpus" and entry.path[0] == "services" and entry.key is not None:
-            yield self._compose_cards(document, entry, entry.key)
+            yield self._compose_gpus(document, entry, entry.key)
         elif (place := _named(document, entry, _VISIBLE)) is not None:
             visible = ask(document, _VISIBLE)
             yield self.finding(
@@ -160,7 +160,7 @@ class Containers(TextRule):
         elif name == "image" and isinstance(entry.value, str) and _IMAGE.search(entry.value):
             yield self._image(document, entry.span, entry.value)
 
-    def _compose_cards(self, document: Document, entry: Entry, key: Span) -> Finding:
+    def _compose_gpus(self, document: Document, entry: Entry, key: Span) -> Finding:
         """``gpus: all`` of a service."""
         fix = None
         beside = (*entry.path[:-1], "runtime")

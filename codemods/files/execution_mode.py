@@ -49,7 +49,7 @@ class ExecutionMode(TextRule):
         if default:
             start = word.span.start + default.start("value")
             at = Span(start, start + len(value))
-        yield self._told(document, word.span, value, at)
+        yield self._mode_finding(document, word.span, value, at)
 
     def _entry(self, document: Document, entry: Entry) -> Iterator[Finding]:
         """A mapping, an item ``NAME=value`` or Kubernetes' ``name`` and ``value``."""
@@ -61,7 +61,7 @@ class ExecutionMode(TextRule):
             return
         if entry.kind == "scalar" and contradicts(document, value) and value in written:
             end = entry.span.start + len(written[: written.rindex(value)].encode()) + len(value)
-            yield self._told(document, entry.span, value, Span(end - len(value), end))
+            yield self._mode_finding(document, entry.span, value, Span(end - len(value), end))
 
     def _of_kubernetes(self, document: Document, entry: Entry) -> bool:
         if not entry.path or entry.path[-1] != "value":
@@ -69,7 +69,9 @@ class ExecutionMode(TextRule):
         beside = (*entry.path[:-1], "name")
         return any(e.path == beside and e.value == VARIABLE for e in document.entries)
 
-    def _told(self, document: Document, where: Span, value: str, at: Span | None) -> Finding:
+    def _mode_finding(
+        self, document: Document, where: Span, value: str, at: Span | None
+    ) -> Finding:
         new = wanted(document)
         fix = None
         if at is not None:

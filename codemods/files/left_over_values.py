@@ -68,7 +68,7 @@ class LeftOverValue(TextRule):
             if said.of(span):
                 variables.add(found.text)
             elif found.kind != "variable" or found.text not in variables:
-                variables.add(found.text)  # a variable is told of once in a file
+                variables.add(found.text)  # a variable is reported once in a file
                 shown = found.text if found.kind == "variable" else document.source(span)
                 shown = shown if len(shown) < _LONG and "\n" not in shown else found.text
                 message, row, severity = explained(

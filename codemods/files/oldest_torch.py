@@ -66,23 +66,23 @@ class OldestTorch(TextRule):
                 yield self.finding(entry.span, text, severity="note")
             listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
             found = _TORCH.fullmatch(str(entry.value)) if listed else None
-            judged = lacks_accelerator(found["allowed"]) if found is not None else None
-            if found is not None and judged is not None:
+            assessed = lacks_accelerator(found["allowed"]) if found is not None else None
+            if found is not None and assessed is not None:
                 name = found[0].removesuffix(found["allowed"]).rstrip()
-                edit = document.rewrite(entry, f"{name}{judged[1]}") if judged[1] else None
-                yield from self._told(document, entry.span, judged[0], edit)
+                edit = document.rewrite(entry, f"{name}{assessed[1]}") if assessed[1] else None
+                yield from self._findings(document, entry.span, assessed[0], edit)
 
     def _of_line(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        judged = lacks_accelerator(item.specifier)
-        if judged is None:
+        assessed = lacks_accelerator(item.specifier)
+        if assessed is None:
             return
-        message, new = judged
+        message, new = assessed
         edit = None
         if new and item.specifier_span is not None:
             edit = document.replace(item.specifier_span, new)
         elif new and item.name_span is not None and item.name_span.end == item.span.end:
             edit = document.insert(item.span.end, new)
-        yield from self._told(document, item.span, message, edit)
+        yield from self._findings(document, item.span, message, edit)
 
     def _images(self, document: Document) -> Iterator[Finding]:
         for instruction in document.instructions:
@@ -93,23 +93,23 @@ class OldestTorch(TextRule):
 
     def _said(self, document: Document) -> Iterator[Finding]:
         """The first mention of an older torch, for one is enough for a document, and each lower bound, which is raised where the line is about this code."""
-        told = False
+        reported = False
         for found in SAID.finditer(document.text) if writes_cuda(document) else ():
-            asked = bounds_of(found)
-            if older(asked) is None:
+            bounds = bounds_of(found)
+            if older(bounds) is None:
                 continue
             span = _span(document.text, found, 0)
             edit = None
-            if ">" in asked and not held(document) and requires(_line(document.text, found)):
+            if ">" in bounds and not held(document) and requires(_line(document.text, found)):
                 edit = document.replace(_span(document.text, found, "version"), FIRST)
-            elif told:
+            elif reported:
                 continue
-            told = True
+            reported = True
             text = f"`{found[0].strip()}` in this text is before torch {FIRST}, which `torch.accelerator` needs"
             fix = Fix("require the first release with it", "safe", (edit,)) if edit else None
             yield self._finding(document, span, text, fix, None, None, "note", None, "")
 
-    def _told(
+    def _findings(
         self, document: Document, span: Span, message: str, edit: Edit | None
     ) -> Iterator[Finding]:
         """The fix is for this style, in which other fixes of such files are not: every device needs that torch."""

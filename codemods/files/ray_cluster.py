@@ -35,19 +35,19 @@ class RayCluster(TextRule):
     def check(self, document: Document) -> Iterator[Finding]:
         if document.kind == "yaml":
             for entry in document.entries:
-                told = _told(entry) if entry.kind == "scalar" else ""
-                if told:
-                    yield self._found(document, entry.span, told)
+                message = _message(entry) if entry.kind == "scalar" else ""
+                if message:
+                    yield self._found(document, entry.span, message)
             return
         for command in document.script.commands:
-            for option, where in _asked(command):
+            for option, where in _requested(command):
                 yield self._found(document, where, f"`{option}` counts GPUs, and Ray does not count a Gaudi as one; {_OPTIONS[option]}")  # fmt: skip
 
-    def _found(self, document: Document, where: Span, told: str) -> Finding:
-        return self.finding(where, told, row=ask(document, _ROW).row)
+    def _found(self, document: Document, where: Span, message: str) -> Finding:
+        return self.finding(where, message, row=ask(document, _ROW).row)
 
 
-def _asked(command: Command) -> Iterator[tuple[str, Span]]:
+def _requested(command: Command) -> Iterator[tuple[str, Span]]:
     """The options of a command of Ray's that count GPUs, other than none."""
     if command.program != "ray":
         return
@@ -62,7 +62,7 @@ def _asked(command: Command) -> Iterator[tuple[str, Span]]:
                 yield option, word.span
 
 
-def _told(entry: Entry) -> str:
+def _message(entry: Entry) -> str:
     """What is said of a value; empty if nothing."""
     path, value = [str(part) for part in entry.path], str(entry.value)
     written = f"`{entry.name}: {value}`"

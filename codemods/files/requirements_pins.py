@@ -20,7 +20,7 @@ _CONDA = re.compile(
     r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?)\b|\+cu\d+|=\w*cuda\w*$"
 )
 _PINNED = re.compile(
-    r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<asked>(?:===?|=|<=?|~=)\s*\S.*)"
+    r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<version>(?:===?|=|<=?|~=)\s*\S.*)"
 )
 #: With a lower bound, and maybe an upper one behind it.
 _BOUNDED = re.compile(r"(?P<name>torch)\s*(?P<version>>=?[^;]*)(?:;.*)?")
@@ -95,7 +95,7 @@ class RequirementsPins(TextRule):
                 )
                 yield self.finding(entry.span, text, row=ask(document, "torch").row)
             elif pinned is not None and not _CONDA.search(entry.value):
-                yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
+                yield self._pinned(document, entry.span, pinned["name"], pinned["version"])
             elif (bounded := _BOUNDED.fullmatch(entry.value)) and leaves_out_gaudis(
                 "torch", bounded["version"]
             ):
@@ -109,16 +109,16 @@ class RequirementsPins(TextRule):
                     code="HPU816",
                 )
             else:
-                yield from self._asked(document, entry.value, entry.span)
+                yield from self._unpinned(document, entry.value, entry.span)
 
-    def _asked(self, document: Document, written: str, span: Span) -> Iterator[Finding]:
+    def _unpinned(self, document: Document, written: str, span: Span) -> Iterator[Finding]:
         """A package that is named in a list or in a command, where no line can be commented out."""
         for item in requirements(written):
-            told = (
+            known = (
                 said(document, item.name, item.specifier) if item.name and not item.option else None
             )
-            if told is not None:
-                note, row, _ = told
+            if known is not None:
+                note, row, _ = known
                 text = f"`{item.name}`: {note}"
                 yield self.finding(span, text, row=row, code="HPU815")
 
@@ -130,7 +130,7 @@ class RequirementsPins(TextRule):
         if words[:2] == ["git", "clone"]:  # to be installed from there
             for word in command.words[2:]:
                 if (name := _REPOSITORY.search(word.text)) is not None:
-                    yield from self._asked(document, name[1], word.span)
+                    yield from self._unpinned(document, name[1], word.span)
         if programs & _SYSTEM:
             yield from self._of_system(document, command.words[behind + 1 :])
         if not programs & _INSTALLERS:
@@ -144,14 +144,14 @@ class RequirementsPins(TextRule):
                     f"`{word.text}` has CUDA builds, which would replace Gaudi's torch; remove it"
                 )
                 yield self.finding(word.span, text, row=ask(document, "torch").row)
-            elif pinned and _CUDA_BUILD.search(pinned["asked"]):
+            elif pinned and _CUDA_BUILD.search(pinned["version"]):
                 text = (
                     f"`{word.text}` is a CUDA build and would replace Gaudi's; use the one in the Gaudi "
                     "image"
                 )
                 yield self.finding(word.span, text, row=ask(document, "torch").row)
             elif pinned:
-                yield self._pinned(document, word.span, pinned["name"], pinned["asked"])
+                yield self._pinned(document, word.span, pinned["name"], pinned["version"])
             elif _CONDA.search(word.text):
                 text = (
                     f"`{word.text}` installs CUDA, which Gaudi does not use, and may replace Gaudi's "
@@ -160,7 +160,7 @@ class RequirementsPins(TextRule):
                 row = ask(document, "torch").row
                 yield self.finding(word.span, text, row=row, code="HPU816")
             elif not word.text.startswith("-"):
-                yield from self._asked(document, word.text, word.span)
+                yield from self._unpinned(document, word.text, word.span)
 
     def _of_system(self, document: Document, words: Sequence[Word]) -> Iterator[Finding]:
         """``apt-get install cuda-toolkit-12-1 libnccl-dev=2.18.3-1+cuda12.1``."""
@@ -197,16 +197,16 @@ class RequirementsPins(TextRule):
         elif leaves_out_gaudis(item.name, item.specifier):
             yield self._pinned(document, item.span, item.name, item.specifier)
 
-    def _pinned(self, document: Document, span: Span, name: str, asked: str) -> Finding:
+    def _pinned(self, document: Document, span: Span, name: str, version: str) -> Finding:
         return self.finding(
-            span, replaces_torch(f"{name}{asked}"), row=ask(document, "torch").row, code="HPU817"
+            span, replaces_torch(f"{name}{version}"), row=ask(document, "torch").row, code="HPU817"
         )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        told = said(document, item.name, item.specifier)
-        if told is None:
+        known = said(document, item.name, item.specifier)
+        if known is None:
             return
-        note, row, useless = told
+        note, row, useless = known
         start = Span(item.line.start, item.line.start)
         fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
         yield self.finding(

@@ -49,14 +49,14 @@ class SetupPackages(Rule):
                 elif item.name in TORCH and leaves_out_gaudis(item.name, item.specifier):
                     row = ask(module, "torch").row
                     yield self.finding(text, replaces_torch(written), row=row)
-                elif item.name and not item.option and (told := said(module, item.name)):
-                    yield self.finding(text, f"`{item.name}`: {told[0]}", row=told[1])
+                elif item.name and not item.option and (note := said(module, item.name)):
+                    yield self.finding(text, f"`{item.name}`: {note[0]}", row=note[1])
 
     def _too_old(self, module: Module, text: ast.Constant, item: Requirement) -> Yield:
         """Code for every accelerator needs a torch that has ``torch.accelerator``; other packages may be for any device."""
-        judged = lacks_accelerator(item.specifier) if item.name == "torch" else None
-        if judged is not None and held(module) is None:  # else the code runs with it
-            message, new = judged
+        assessed = lacks_accelerator(item.specifier) if item.name == "torch" else None
+        if assessed is not None and held(module) is None:  # else the code runs with it
+            message, new = assessed
             whole = new and re.sub(r"\s", "", str(text.value)) in (item.name, re.sub(r"\s", "", f"{item.name}{item.specifier}"))  # fmt: skip
             whole = whole and writes_cuda(module) and not module.holds("CUDAExtension")
             fix = Rewrite("require the first release with it", "safe", (retext(module, text, f"torch{new}"),))  # fmt: skip

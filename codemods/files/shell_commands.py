@@ -39,7 +39,7 @@ from ..analysis.verdict import ask, inside
 from ..edits.spelling import BACKEND
 
 _TO_CONTAINER = re.compile(r"--gpus(=|$)|--runtime=nvidia$")
-_CARDS = "CUDA_VISIBLE_DEVICES"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 _IGNORED = re.compile(
     r"^(TORCH_)?NCCL_|^CUDA_(LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS|DEVICE_ORDER|MODULE_LOADING|CACHE_\w+)$|"
@@ -70,7 +70,7 @@ _NVIDIA_ONLY = (
 #: Whose comments say what the lines below them do.
 _COMMENTED = ("shell", "dockerfile", "makefile")
 #: In the code of ``python -c``.
-_ASKED = re.compile(rb"\btorch\.cuda\.(?:\w+\.)*\w+")
+_CUDA_NAMES = re.compile(rb"\btorch\.cuda\.(?:\w+\.)*\w+")
 _READ = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _READS = re.compile(rb"\$\{?[#!]?(\w+)")
 
@@ -123,7 +123,7 @@ class ShellCommands(TextRule):
             yield from self._text(document, ours)
             return
         found = [
-            *self._cards(document, elsewhere),
+            *self._visible(document, elsewhere),
             *self._variables(document),
             *(self._option(document, *given) for given in _handed(document, ours)),
             *(f for command in ours for f in self._command(document, command)),
@@ -138,7 +138,7 @@ class ShellCommands(TextRule):
             parts: list[Finding | Word] = [f for f in self._command(document, command) if KEPT not in f.message]  # fmt: skip
             docker = command.program in ("docker", "podman", "nvidia-docker")
             parts += [w for w in command.words if docker and _TO_CONTAINER.match(w.text)]
-            named = [a for a in command.assignments if a.name == _CARDS or _IGNORED.match(a.name)]
+            named = [a for a in command.assignments if a.name == _VISIBLE or _IGNORED.match(a.name)]
             if parts or named:
                 said = [named[0].name] if named else [part.message.split("`")[1] if isinstance(part, Finding) else part.text for part in parts]  # fmt: skip
                 yield self.finding(
@@ -149,7 +149,7 @@ class ShellCommands(TextRule):
 
     # -- variables --------------------------------------------------------------------------
 
-    def _cards(self, document: Document, elsewhere: Elsewhere) -> Iterator[Finding]:
+    def _visible(self, document: Document, elsewhere: Elsewhere) -> Iterator[Finding]:
         """The variable and every use of it in the script, in one group; not what a program of another framework is given.
 
         Where one is started that reads what the script sets for all, the script has to set both variables.
@@ -157,24 +157,24 @@ class ShellCommands(TextRule):
         set_here = [
             a
             for a in document.script.assignments
-            if a.name == _CARDS and not elsewhere.holds(a.span)
+            if a.name == _VISIBLE and not elsewhere.holds(a.span)
         ]
-        if not set_here and _CARDS not in document.text:
+        if not set_here and _VISIBLE not in document.text:
             return
-        places = [place for place in mentions(document, _CARDS) if not elsewhere.holds(place)]
+        places = [place for place in mentions(document, _VISIBLE) if not elsewhere.holds(place)]
         within = {a.span for command in document.script.commands for a in command.assignments}
         both = bool(elsewhere.spans) and any(a.span not in within for a in set_here)
-        plain = bool(set_here) and all(_lists_cards(a) for a in set_here)
+        plain = bool(set_here) and all(_lists_numbers(a) for a in set_here)
         safety: Safety = "safe" if plain else "unsafe"
-        answer = ask(document, _CARDS, safety)
-        notes = in_comments(document, _CARDS) if places and not elsewhere.spans and document.kind in _COMMENTED else []  # fmt: skip
+        answer = ask(document, _VISIBLE, safety)
+        notes = in_comments(document, _VISIBLE) if places and not elsewhere.spans and document.kind in _COMMENTED else []  # fmt: skip
         for place in places:
             edits = [document.replace(each, _MODULES) for each in (place, *notes)]
             notes = []  # they go with the first place
-            fix = Fix(f"use {_MODULES}", safety, tuple(edits), _CARDS)
+            fix = Fix(f"use {_MODULES}", safety, tuple(edits), _VISIBLE)
             yield self.finding(
                 place,
-                f"Gaudi software does not read `{_CARDS}`; set `{_MODULES}` instead, which selects devices by "
+                f"Gaudi software does not read `{_VISIBLE}`; set `{_MODULES}` instead, which selects devices by "
                 f"module id (0 to 7 in a server)"
                 + (
                     "; keep this variable too, for the program of another framework that is started here"
@@ -201,7 +201,7 @@ class ShellCommands(TextRule):
                 yield self._path(document, assignment)
         for instruction in document.instructions:
             for assignment in instruction.assignments:
-                known = document.matrix.unread(assignment.name) is not None  # told by its name
+                known = document.matrix.unread(assignment.name) is not None  # reported by its name
                 if instruction.keyword != "LABEL" and _is_toolkit(assignment) and not known:
                     yield self._path(document, assignment)
 
@@ -239,9 +239,9 @@ class ShellCommands(TextRule):
         row = document.matrix.row
         query = row(f"{command.program} --query-gpu")
         for option in command.words[1:]:
-            asked = _QUERY.fullmatch(option.text)
-            if asked and query is not None and option.inner is not None:
-                text = f"{query.target.split()[-1]}={asked['fields']}"
+            fields = _QUERY.fullmatch(option.text)
+            if fields and query is not None and option.inner is not None:
+                text = f"{query.target.split()[-1]}={fields['fields']}"
                 edits.append(document.replace(option.inner, text))
             elif (lines := row(f"{command.program} {option.text}")) is not None and (counted := _COUNTS.match(document.data, command.span.end)):  # fmt: skip
                 edits.append(document.replace(option.span, lines.target.partition(" ")[2]))
@@ -263,7 +263,7 @@ class ShellCommands(TextRule):
         for before, word in pairwise(command.words):
             if before.text != "-c" or word.inner is None:
                 continue
-            for found in _ASKED.finditer(document.data, word.inner.start, word.inner.end):
+            for found in _CUDA_NAMES.finditer(document.data, word.inner.start, word.inner.end):
                 answer = ask(document, found[0].decode(), "safe")
                 at = Span(*found.span())
                 fix = Fix(f"use {answer.target}", answer.safety, (document.replace(at, answer.target),)) if answer.target else None  # fmt: skip
@@ -336,7 +336,7 @@ class ShellCommands(TextRule):
         started = [i.span for i in document.instructions if i.keyword in ("CMD", "ENTRYPOINT")]
         for command in ours:
             at = _launched(document, command, started)
-            hidden = any(a.name == _CARDS and not _lists_cards(a) for a in command.assignments)
+            hidden = any(a.name == _VISIBLE and not _lists_numbers(a) for a in command.assignments)
             if at is not None and trains(command) and not hidden:
                 edit = _line_before(document, at, f"{sets} {_LAZY}={value}")
                 yield self.finding(
@@ -362,7 +362,7 @@ def _is_toolkit(assignment: Assignment) -> bool:
     return assignment.value is not None and bool(_PATHS.search(assignment.value.text))
 
 
-def _lists_cards(assignment: Assignment) -> bool:
+def _lists_numbers(assignment: Assignment) -> bool:
     """Also ``export NAME``, which lists none itself, and not ``NAME=``, which hides all."""
     if assignment.value is None:
         return assignment.span.end == assignment.name_span.end

@@ -52,12 +52,12 @@ class SlurmResources(TextRule):
         if not any(document.holds(word) for word in _SETTINGS):
             return
         for entry in document.entries:
-            asked = _SETTING.fullmatch(f"{entry.name}={entry.value}")
-            if entry.kind == "scalar" and asked:
-                told = _told(
+            setting = _SETTING.fullmatch(f"{entry.name}={entry.value}")
+            if entry.kind == "scalar" and setting:
+                message = _message(
                     f"{entry.name}: {entry.value}", "--" + entry.name.removeprefix("slurm_")
                 )
-                yield self.finding(entry.span, told, row=ask(document, "--gres=gpu").row)
+                yield self.finding(entry.span, message, row=ask(document, "--gres=gpu").row)
 
     def _words(self, document: Document, words: list[tuple[str, Span]]) -> Iterator[Finding]:
         for number, (text, where) in enumerate(words):
@@ -73,7 +73,7 @@ class SlurmResources(TextRule):
                 continue
             if option.startswith(_NAMED) and not re.search(r"(?:^|[,/])gpu\b", value):
                 continue
-            yield self.finding(where, _told(text, option), row=ask(document, "--gres=gpu").row)
+            yield self.finding(where, _message(text, option), row=ask(document, "--gres=gpu").row)
 
 
 def _options(command: Command) -> list[tuple[str, Span]]:
@@ -88,6 +88,6 @@ def _options(command: Command) -> list[tuple[str, Span]]:
     return words
 
 
-def _told(text: str, option: str) -> str:
+def _message(text: str, option: str) -> str:
     written = "write" if option.startswith(_NAMED) else "write --gres=NAME:NUMBER with"
     return f"`{text}` requests GPUs from Slurm. With Intel's fork of Slurm it gives Gaudi devices and can stay; on another cluster, {written} the cluster's name for Gaudi devices"

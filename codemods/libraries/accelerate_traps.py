@@ -41,14 +41,14 @@ class AccelerateTrap(Rule):
         """A process group in a file that takes Apple's device."""
         call = module.parent(node)
         if isinstance(call, ast.Call) and call.func is node and module.matches(_APPLE):
-            yield self._told(module, call.func, module.source(node), _MPS)
+            yield self._trap(module, call.func, module.source(node), _MPS)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         name = word(node.func)
         if name == "prepare":
             optimizers = [a for a in node.args if _OPTIMIZER.search(module.source(a))]
             if len(optimizers) > 1 and module.holds("accelerate"):
-                yield self._told(module, node.func, f"{len(optimizers)} optimizers", _PAIRS)
+                yield self._trap(module, node.func, f"{len(optimizers)} optimizers", _PAIRS)
         elif not module.view(_on_sagemaker):
             return
         elif name == "add_argument":
@@ -56,18 +56,18 @@ class AccelerateTrap(Rule):
         elif node.args and isinstance(module.constant(node.args[0]), str):
             folder = str(module.constant(node.args[0]))
             if not folder.startswith("/opt/ml"):
-                yield self._told(module, node.args[0], module.source(node.args[0]), _FOLDER)
+                yield self._trap(module, node.args[0], module.source(node.args[0]), _FOLDER)
 
     def _option(self, module: Module, node: ast.Call) -> Yield:
         action, kind = argument(node, "action"), argument(node, "type")
         if action is not None and (
             module.constant(action) in _FLAGS or module.qualified(action) == _OPTIONAL
         ):
-            yield self._told(module, action, f"action={module.source(action)}", _ARGUMENTS)
+            yield self._trap(module, action, f"action={module.source(action)}", _ARGUMENTS)
         elif kind is not None and module.qualified(kind) == "builtins.bool":
-            yield self._told(module, kind, "type=bool", _ARGUMENTS)
+            yield self._trap(module, kind, "type=bool", _ARGUMENTS)
 
-    def _told(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
+    def _trap(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)
         assert found is not None, row
         return self.finding(node, f"`{what}`: {inside(found.note)}", row=row)

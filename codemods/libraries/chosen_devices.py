@@ -40,21 +40,21 @@ class ChosenDevice(Rule):
     strength = Strength.FIRM
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
         if module.qualified(node) != name or name.partition(".")[0] in module.project.shadowing:
             return  # or the library's own code
         if is_settings(name):
-            if name not in self._told and used(module, node):
-                self._told.add(name)
+            if name not in self._reported and used(module, node):
+                self._reported.add(name)
                 yield self._finds(module, node, call, _SETTINGS, _ON_CPU)
         elif call is None:
             return
         elif name in _FINDS:
-            if name not in self._told:
-                self._told.add(name)
+            if name not in self._reported:
+                self._reported.add(name)
                 yield self._finds(module, node, call, name, (_FINDS[name],))
         elif name == _PYG:
             given = argument(call, "device", 0)

@@ -14,7 +14,7 @@ from ..analysis.devices import may_be_cuda
 from ..analysis.kernels import SPREADS, spread_models
 from ..analysis.names import word
 from ..analysis.verdict import inside
-from ..analysis.versions import judge
+from ..analysis.versions import assess
 from ..bases.row_argument import SEVERITY, by_row
 from ..bases.row_name import RowNameRule
 
@@ -68,7 +68,7 @@ class FrameworkLimit(RowNameRule):
     def _limit(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)
         assert found is not None, row
-        verdict = judge(module, found)
+        verdict = assess(module, found)
         return self.finding(
             node,
             f"{what}: {inside(verdict.note)}",

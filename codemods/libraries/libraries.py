@@ -17,8 +17,8 @@ from ..analysis.optional_packages import guarded, optional, package_of, unguarde
 from ..analysis.project_facts import EXTENSIONS, MAKERS, MAKERS_NAMED
 from ..analysis.provenance import gives_device
 from ..analysis.verdict import ask, inside
-from ..analysis.versions import judge
-from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak
+from ..analysis.versions import assess
+from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_report
 from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS
 from ..edits.lightning import has_plugin, with_accelerator
@@ -131,7 +131,7 @@ class Library(RowRule):
         """The packages under its codes, and their arguments."""
         packages: tuple[list[str], list[str]] = [], []
         for row in load().by_kind("package"):
-            if row.rule in cls.codes and may_speak(row):
+            if row.rule in cls.codes and may_report(row):
                 names = [name for name in row.names if name.replace(".", "_").isidentifier()]
                 packages[row.status in ADVICE].extend(names)
         reasons, others = super().words_of_rows()
@@ -142,18 +142,18 @@ class Library(RowRule):
     def __init__(self) -> None:
         super().__init__()
         #: The packages that are reported, each with whether the code fails without that import.
-        self._told: dict[str, bool] = {}
+        self._reported: dict[str, bool] = {}
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``importlib.import_module("amp_C")``."""
         name = module.constant(node.args[0]) if node.args else None
         row = _row(module, name) if isinstance(name, str) else None
-        if row is None or row.rule not in self.codes or row.name in self._told:
+        if row is None or row.rule not in self.codes or row.name in self._reported:
             return
-        verdict = judge(module, row)
+        verdict = assess(module, row)
         if verdict.status == "native" or optional(module, node) or name in module.project.names(EXTENSIONS.name):  # fmt: skip
             return
-        self._told[row.name] = certain = not guarded(module, node)
+        self._reported[row.name] = certain = not guarded(module, node)
         severity = SEVERITY[verdict.status]
         yield self.finding(
             node,
@@ -169,21 +169,21 @@ class Library(RowRule):
         if (
             row is None
             or _is_idle(module, alias, row)
-            or (row.name in self._told and (self._told[row.name] or not certain))
+            or (row.name in self._reported and (self._reported[row.name] or not certain))
             or name.split(".", maxsplit=1)[0] in module.project.shadowing
             or name in module.project.names(EXTENSIONS.name)
         ):
             return
-        verdict = judge(module, row)
+        verdict = assess(module, row)
         if row.rule not in self.codes or verdict.status == "native":
             return
         if row.name == "lightning" and has_plugin(module):
             return
         if row.name in MAKERS and not _makes(module, MAKERS[row.name]):
             return
-        if _part_is_told(module, alias, name):
+        if _part_is_reported(module, alias, name):
             return
-        self._told[row.name] = certain
+        self._reported[row.name] = certain
         severity = SEVERITY[verdict.status]
         place: ast.alias | ast.expr = alias
         package = name.split(".", maxsplit=1)[0]
@@ -255,7 +255,7 @@ class Library(RowRule):
         row = module.matrix.row(_TRAINER, "argument")
         if row is None or module.constant(statement.value) not in _ACCELERATORS:
             return
-        verdict = judge(module, row)
+        verdict = assess(module, row)
         fix = None
         if verdict.status != "unsupported":
             fix = Rewrite("use hpu", "unsafe", (retext(module, statement.value, "hpu"),))
@@ -293,11 +293,14 @@ class Library(RowRule):
         if node.value == "accelerator":
             if isinstance(statement, ast.Assign) and table in statement.targets:
                 yield from self._trainer(module, statement)
-        elif "gpus" not in self._told and (row := module.matrix.row(_GPUS, "argument")) is not None:
-            self._told["gpus"] = True
+        elif (
+            "gpus" not in self._reported
+            and (row := module.matrix.row(_GPUS, "argument")) is not None
+        ):
+            self._reported["gpus"] = True
             yield self.finding(
                 table if table is not None else node,
-                f"`{module.source(table or node)}`: {inside(judge(module, row).note)}",
+                f"`{module.source(table or node)}`: {inside(assess(module, row).note)}",
                 row=row.name,
                 code="HPU705",
                 severity="warning",
@@ -402,7 +405,7 @@ def _serves_steps(module: Module, package: str) -> bool:
     )  # fmt: skip
 
 
-def _part_is_told(module: Module, alias: ast.alias, name: str) -> bool:
+def _part_is_reported(module: Module, alias: ast.alias, name: str) -> bool:
     """Is what the import names reported where it is used, and the import goes with the rewrite of that?"""
     part = module.matrix.row(name)
     return (

@@ -46,7 +46,7 @@ _OTHERS = frozenset({
 }) | FOREIGN  # fmt: skip
 
 
-class AskedLibrary(Rule):
+class RequestedLibrary(Rule):
     """``Model(use_cuda=True)``, ``Trainer(gpus=1)``, ``fit(device="gpu")``, ``model.train(device=0)``, ``d2l.try_gpu()``."""
 
     HPU726 = Code("device-requested-from-library", fix=("safe", "manual"), effect="cpu")
@@ -60,8 +60,8 @@ class AskedLibrary(Rule):
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         call = module.parent(node)
-        if isinstance(call, ast.Call) and node.arg and _asks(module, node.arg, node.value):
-            yield from self._told(module, call, node, node.arg, node.value)
+        if isinstance(call, ast.Call) and node.arg and _requests(module, node.arg, node.value):
+            yield from self._requested(module, call, node, node.arg, node.value)
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         """``NBEATSModel(pl_trainer_kwargs={"accelerator": "gpu"})``."""
@@ -71,8 +71,8 @@ class AskedLibrary(Rule):
         keyword = module.parent(table)
         call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
         value = table.values[table.keys.index(node)]
-        if isinstance(call, ast.Call) and _asks(module, _ACCELERATOR, value):
-            yield from self._told(module, call, node, _ACCELERATOR, value)
+        if isinstance(call, ast.Call) and _requests(module, _ACCELERATOR, value):
+            yield from self._requested(module, call, node, _ACCELERATOR, value)
 
     def on_call(self, module: Module, call: ast.Call) -> Yield:
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -87,7 +87,7 @@ class AskedLibrary(Rule):
                 call.func, f"`{written}` selects a device by itself: {said}", row=row
             )
 
-    def _told(
+    def _requested(
         self, module: Module, call: ast.Call, node: ast.AST, name: str, value: ast.expr
     ) -> Yield:
         package = owner(module, call.func)
@@ -125,7 +125,7 @@ def _names_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value in (None, True, 0, "", "auto", "gpu", "cuda")  # fmt: skip
 
 
-def _asks(module: Module, name: str, value: ast.expr) -> bool:
+def _requests(module: Module, name: str, value: ast.expr) -> bool:
     """Does an argument request a device of CUDA's, in words that are no device of torch's?"""
     constant = module.constant(value)
     if name == _ACCELERATOR:

@@ -47,7 +47,7 @@ class NvidiaOption(Rule):
         if module.qualified(node) != name:
             return
         if name.startswith("faiss."):
-            yield self._told(module, node, "faiss-gpu")
+            yield self._option_finding(module, node, "faiss-gpu")
         elif is_settings(name) and (own := own_class(module, node)) is not None:
             for field, value in fields(own):
                 yield from self._set(module, value, field, value)
@@ -59,14 +59,14 @@ class NvidiaOption(Rule):
         assert statement is not None
         fix = Rewrite("use torch's attention", "unsafe", (Remove(statement),)) if plain and not shared(module) else None  # fmt: skip
         alone = caught(module, node)
-        found = self._told(module, node.func, _ROW, "note" if alone else None, fix)
-        told = f"{found.finding.message}; the code catches the error, so it also runs with the call" if alone else found.finding.message  # fmt: skip
-        yield replace(found, finding=msgspec.structs.replace(found.finding, effort="minutes", message=told))  # fmt: skip
+        found = self._option_finding(module, node.func, _ROW, "note" if alone else None, fix)
+        reported = f"{found.finding.message}; the code catches the error, so it also runs with the call" if alone else found.finding.message  # fmt: skip
+        yield replace(found, finding=msgspec.structs.replace(found.finding, effort="minutes", message=reported))  # fmt: skip
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         if node.value in PROVIDERS:
             # With another provider beside it, the library goes on with that and says so.
-            yield self._told(module, node, "onnxruntime-gpu", "warning")
+            yield self._option_finding(module, node, "onnxruntime-gpu", "warning")
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         assert node.arg is not None
@@ -77,7 +77,7 @@ class NvidiaOption(Rule):
         value = module.constant(given)
         if name in SWITCHES:
             if value is True:
-                yield self._told(module, node, SWITCHES[name])
+                yield self._option_finding(module, node, SWITCHES[name])
             return
         row = module.matrix.row(value, "string") if name == "optim" and isinstance(value, str) else None  # fmt: skip
         if row is not None and row.rule == "HPU722":
@@ -85,9 +85,9 @@ class NvidiaOption(Rule):
             new = ask(module, row.name).target
             if new and isinstance(given, ast.Constant) and not shared(module):
                 fix = Rewrite(f"use {new}", "unsafe", (retext(module, given, new),))
-            yield self._told(module, node, row.name, fix=fix, option=name)
+            yield self._option_finding(module, node, row.name, fix=fix, option=name)
 
-    def _told(
+    def _option_finding(
         self,
         module: Module,
         node: ast.AST,

@@ -40,13 +40,13 @@ class OwnExtension(Rule):
 
     def on_module(self, module: Module) -> Yield:
         built = module.project.names(EXTENSIONS.name)
-        told: set[str] = set()
+        reported: set[str] = set()
         for node, name in (*_loaded(module, built), *extension_imports(module)):
-            if name in told:
+            if name in reported:
                 continue
-            told.add(name)
+            reported.add(name)
             if optional(module, node) or (guarded(module, node) and _is_checked(module)):
-                yield self._told(
+                yield self._extension(
                     module,
                     node,
                     name,
@@ -55,9 +55,9 @@ class OwnExtension(Rule):
                 )
             else:
                 without = guarded(module, node)
-                yield self._told(module, node, name, "warning" if without else "error")
+                yield self._extension(module, node, name, "warning" if without else "error")
 
-    def _told(
+    def _extension(
         self, module: Module, node: ast.AST, name: str, severity: Severity, more: str = ""
     ) -> Found:
         said = (

@@ -19,7 +19,7 @@ from ..edits.spelling import retext, shared
 _ROW = "devices requested from Ray"
 _CONFIG = "ray.train.torch.TorchConfig"
 #: Arguments that ask Ray for devices, and its calls that are not named ``ray.…`` where they are.
-_ASKED = ("use_gpu", "num_gpus")
+_KEYWORDS = ("use_gpu", "num_gpus")
 _METHODS = ("options", "remote", "map_batches", "map", "flat_map", "filter", "bind")
 #: RLlib's settings, which know no other devices.
 _OF_RLLIB = (
@@ -53,7 +53,7 @@ class RequestedDevices(Rule):
     )
     wants = Wants(
         names=("ray.get_gpu_ids", _CONFIG),
-        keywords=(*_ASKED, *_OF_RLLIB, *_OF_SLURM),
+        keywords=(*_KEYWORDS, *_OF_RLLIB, *_OF_SLURM),
         strings=(_OPTION,),
         required=("ray", "submitit", "update_parameters"),
     )

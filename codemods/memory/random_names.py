@@ -50,9 +50,9 @@ class RandomName(NameRule):
 
     def on_module(self, module: Module) -> Yield:
         for site in module.view(Devices).of_role(Role.GENERATOR):
-            yield self._made_on_card(module, site)
+            yield self._made_on_device(module, site)
 
-    def _made_on_card(self, module: Module, site: Site) -> Found:
+    def _made_on_device(self, module: Module, site: Site) -> Found:
         answer = ask(module, _GENERATOR, "unsafe")
         works = answer.status == "native" or agnostic(module)
         changes = site.changes if works else (*_on_host(module, site), *site.changes[1:])

@@ -23,13 +23,13 @@ class StreamName(NameRule):
     HPU413 = Code("cuda-event", severity="error", fix=("safe", "manual"))
     HPU414 = Code("cuda-synchronize", fix=("safe", "manual"))
 
-    def judge(self, module: Module, use: Name, code: str) -> Yield:
+    def assess(self, module: Module, use: Name, code: str) -> Yield:
         """Streams and events stay CUDA's in a file that enters a stream with CUDA's function, in the agnostic style as well."""
         waits = code == "HPU414"
         if agnostic(module) and not waits and any(find(module, _ENTERED)):
             yield self.quiet(module, use, code, use.name, harmless=False)
         else:
-            yield from super().judge(module, use, code)
+            yield from super().assess(module, use, code)
 
     droppable = frozenset({"synchronize"})  # a process waits for its own device
 

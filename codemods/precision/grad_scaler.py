@@ -64,7 +64,7 @@ class GradScaler(Rule):
     wants = Wants(names=tuple(sorted(CUDA_ONLY | GENERIC | SHARDED)))
 
     def __init__(self) -> None:
-        self._told: set[ast.Call] = set()
+        self._reported: set[ast.Call] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
@@ -74,9 +74,9 @@ class GradScaler(Rule):
                 yield self._built_on(module, node, above)
             elif module.possible_names(node) <= CUDA_ONLY:
                 yield self._mentioned(module, node)
-        elif call not in self._told and creates(module, call):
+        elif call not in self._reported and creates(module, call):
             scaler = scaler_of(module, call)
-            self._told.update(scaler.creations)
+            self._reported.update(scaler.creations)
             sure = all(_is_for_cuda(module, creation) for creation in scaler.creations)
             if scaler.uses and sure:
                 yield from self._removed(module, scaler)
@@ -222,9 +222,9 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
     if half or _is_decided(module, call) or says:
         text = and_not_cpu(module, enabled, kind)
     else:
-        asked, _ = torch(module, call, "get_autocast_dtype")
+        dtype_of, _ = torch(module, call, "get_autocast_dtype")
         float16, _ = torch(module, call, "float16")
-        text = f"{asked}({_of_autocast(module, call, kind)}) == {float16}"
+        text = f"{dtype_of}({_of_autocast(module, call, kind)}) == {float16}"
         if enabled is not None and module.constant(enabled) is not True:
             text = f"{grouped(module, enabled)} and {text}"
     off = add(call, f"enabled={text}") if enabled is None else Replace(enabled, text)

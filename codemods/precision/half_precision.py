@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Code, Found, Module, Rule, Wants, Yield
 from hpushim.model import Span
 from hpushim.pycode.walk import walk
 
-from ..analysis.float16_uses import HALF, asks, autocast_halves, followers
+from ..analysis.float16_uses import HALF, autocast_halves, followers, only_tests
 from ..analysis.kinds import defines_method, is_in_module, said
 from ..analysis.names import called, foreign, word
 from ..analysis.placement import is_on_device
@@ -76,7 +76,7 @@ class AutocastHalf(Rule):
             return
         if node in module.view(autocast_halves):
             yield self._in_autocast(module, node)
-        elif not asks(module, node):
+        elif not only_tests(module, node):
             if not _of_host(module, node):
                 yield self._elsewhere(module, node)
         elif not agnostic(module) and not module.view(_is_cast_here):
@@ -206,9 +206,9 @@ class AutocastHalf(Rule):
 
     def _with_followers(self, module: Module, *changes: Change) -> Rewrite:
         """A rewrite to bfloat16; the first in a file also changes comparisons with the earlier float16."""
-        asked = [] if self._turned else module.view(followers)
+        uses = [] if self._turned else module.view(followers)
         self._turned = True
-        more = (change for each in asked for change in _as_bfloat16(module, each))
+        more = (change for each in uses for change in _as_bfloat16(module, each))
         return Rewrite("use bfloat16", "unsafe", tuple(dict.fromkeys((*changes, *more))), "float16")
 
     def _fields(self, module: Module, node: ast.expr) -> Yield:
@@ -291,7 +291,7 @@ def _is_cast_here(module: Module) -> bool:
     named = (node for node, _ in find(module, *sorted(HALF)))
     of_regions = module.view(autocast_halves)
     return any(
-        node not in of_regions and not asks(module, node) and not _of_host(module, node)
+        node not in of_regions and not only_tests(module, node) and not _of_host(module, node)
         for node in named
         if isinstance(node, ast.Attribute)
     )
@@ -309,8 +309,8 @@ def _with_bfloat16(module: Module, compare: ast.Compare, node: ast.Attribute) ->
         return ()
     other = compare.comparators[0] if compare.left is node else compare.left
     how = "in" if isinstance(operator, (ast.Eq, ast.Is)) else "not in"
-    asked = f"{module.operand(other)} {how} ({module.source(node)}, {bfloat16})"
-    return (Replace(compare, asked), *needed)
+    uses = f"{module.operand(other)} {how} ({module.source(node)}, {bfloat16})"
+    return (Replace(compare, uses), *needed)
 
 
 def _may_be_torch(module: Module, func: ast.Attribute) -> bool:

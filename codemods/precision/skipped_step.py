@@ -17,8 +17,8 @@ from ..edits.spelling import shared
 from ..values.training import is_scaler
 
 _ROW = "torch.amp.GradScaler.step"
-#: What a condition asks that leaves out such a step already.
-_ASKS = frozenset({"isfinite", "isnan", "isinf"})
+#: The test of a condition that leaves out such a step already.
+_FINITE_TESTS = frozenset({"isfinite", "isnan", "isinf"})
 
 
 class SkippedStep(Rule):
@@ -99,6 +99,8 @@ def _is_guarded(module: Module, call: ast.Call) -> bool:
     return any(
         isinstance(above, ast.If)
         and module.function(above) is around
-        and any(getattr(n, "attr", getattr(n, "id", "")) in _ASKS for n in ast.walk(above.test))
+        and any(
+            getattr(n, "attr", getattr(n, "id", "")) in _FINITE_TESTS for n in ast.walk(above.test)
+        )
         for above in module.ancestors(call)
     )

@@ -87,7 +87,7 @@ def _backend(module: Module) -> _Backend | None:
         )
         if word == CUDA and sibling and not is_entry(module):
             return _Backend(word, sibling)
-        if word not in (CUDA, "hpu", "gaudi") and _speaks_of(module, word):
+        if word not in (CUDA, "hpu", "gaudi") and _names(module, word):
             return _Backend(word, sibling)
     return None
 
@@ -120,7 +120,7 @@ def _kernel_language(module: Module) -> str | None:
     return None
 
 
-def _speaks_of(module: Module, word: str) -> bool:
+def _names(module: Module, word: str) -> bool:
     index = module.index
     spoken = (word, f"torch_{word}")
     if any(index.attributes(name) or index.names(name) for name in spoken):

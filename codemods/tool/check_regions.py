@@ -139,7 +139,7 @@ class _Review:
                 items and (why := self._kernel(check)) is not None
             ):
                 self._stuck.setdefault(check, []).append(why)
-            if not items and (check.compares or _asks_for_cuda(self._module, check)):
+            if not items and (check.compares or _requires_cuda(self._module, check)):
                 for item, stops in self._owned.get(check, {}).items():
                     if not stops:
                         self._level[item] = 2
@@ -353,12 +353,12 @@ class _Review:
             new = msgspec.structs.replace(fix, safety=_LEVELS[level], group=group)
             result[item] = self._held(item, level).with_fix(new)
         for item in self._fixed if self._whole else ():
-            told = f"{item.finding.message}. `migrate` leaves the file: {self._whole}"
-            finding = msgspec.structs.replace(item.finding, message=told)
+            explained = f"{item.finding.message}. `migrate` leaves the file: {self._whole}"
+            finding = msgspec.structs.replace(item.finding, message=explained)
             result[item] = replace(item, finding=finding).with_fix(None)
         for item, why in self._wraps.items():
-            told = f"`{_short(self._module.source(item.node))}` stays, since it only serves a kernel for CUDA, `{_short(self._module.source(why))}`"  # type: ignore[arg-type]
-            finding = msgspec.structs.replace(item.finding, severity="note", message=told)
+            explained = f"`{_short(self._module.source(item.node))}` stays, since it only serves a kernel for CUDA, `{_short(self._module.source(why))}`"  # type: ignore[arg-type]
+            finding = msgspec.structs.replace(item.finding, severity="note", message=explained)
             result[item] = replace(item, finding=finding).with_fix(None)
         for check, why in self._keeps.items():
             first = self._turns[check][0]
@@ -366,7 +366,7 @@ class _Review:
                 continue  # the file's reason is its own
             if first in self._wraps and not agnostic(self._module):
                 continue
-            result[first] = self._told(check, why, result.get(first, first))
+            result[first] = self._left_check(check, why, result.get(first, first))
         result.update(self._skipped())
         for item in self._fixed:
             if self._level[item] == 2 > self._base[item] and item not in self._wraps:
@@ -380,8 +380,8 @@ class _Review:
         if level < 2 or level == self._base[item] or not checks:
             return item
         held = _short(self._module.source(checks[0].node))
-        told = f"{item.finding.message}. `migrate` leaves it, because the check `{held}` stays"
-        return replace(item, finding=msgspec.structs.replace(item.finding, message=told))
+        explained = f"{item.finding.message}. `migrate` leaves it, because the check `{held}` stays"
+        return replace(item, finding=msgspec.structs.replace(item.finding, message=explained))
 
     def _skipped(self) -> Iterator[tuple[Found, Found]]:
         """What is left to a person in code that Gaudi skips because the check before it stays."""
@@ -394,8 +394,8 @@ class _Review:
                 for check, stops in holds
             ):
                 held = _short(self._module.source(holds[0].check.node))
-                told = f"{item.finding.message}. Gaudi skips this code, because the check `{held}` stays"
-                finding = msgspec.structs.replace(item.finding, severity="note", message=told)
+                explained = f"{item.finding.message}. Gaudi skips this code, because the check `{held}` stays"
+                finding = msgspec.structs.replace(item.finding, severity="note", message=explained)
                 yield item, replace(item, finding=finding)
 
     def _leaves_gaudi(self, check: Check) -> bool:
@@ -407,7 +407,7 @@ class _Review:
             or any(_chooses(self._module, node) for node in self._stuck.get(check, ()))
         )
 
-    def _told(self, check: Check, why: ast.AST, item: Found) -> Found:
+    def _left_check(self, check: Check, why: ast.AST, item: Found) -> Found:
         """The finding at a check that what it controls keeps."""
         module = self._module
         shown, kept = _short(module.source(check.node)), _short(module.source(why))
@@ -415,28 +415,30 @@ class _Review:
         unsafe = item.finding.safety == "unsafe"
         others = len(self._stuck.get(check, ())) - 1
         more = f" and {others} more {'place' if others == 1 else 'places'}" if others > 0 else ""
-        told = f"`{shown}` is not changed, because it controls `{kept}` on line {line}{more}, "
+        explained = f"`{shown}` is not changed, because it controls `{kept}` on line {line}{more}, "
         if unsafe:
-            told += "whose rewrite is unsafe; `migrate --unsafe` changes both"
+            explained += "whose rewrite is unsafe; `migrate --unsafe` changes both"
         elif check not in self._stuck:
-            told += "which depends on another check that is not changed; resolve that finding first"
+            explained += (
+                "which depends on another check that is not changed; resolve that finding first"
+            )
         else:
-            told += "which hpushim cannot rewrite. The check finds no CUDA on Gaudi, so the program "  # fmt: skip
+            explained += "which hpushim cannot rewrite. The check finds no CUDA on Gaudi, so the program "  # fmt: skip
             if check.demanded:
-                told += "stops here; port that code by hand, then migrate again"
+                explained += "stops here; port that code by hand, then migrate again"
             elif self._leaves_gaudi(check):
-                told += "skips that code and leaves Gaudi unused; port that code by hand, then migrate again"
+                explained += "skips that code and leaves Gaudi unused; port that code by hand, then migrate again"
             else:
-                told += "skips that code; check that the program works without it"
+                explained += "skips that code; check that the program works without it"
         code, severity = self._rule.HPU028, self._rule.HPU028.severity
         if check in self._stuck and not unsafe and not self._leaves_gaudi(check):
             severity = "note" if agnostic(module) else "warning"
         stuck = self._stuck.get(check, ())
         if stuck and all(_same_condition(module, check.node, node) for node in stuck):
-            told = f"`{shown}` is not changed: False is the right answer where `{kept}` requires a CUDA device in the same condition"
+            explained = f"`{shown}` is not changed: False is the right answer where `{kept}` requires a CUDA device in the same condition"
             severity = "note"
         finding = msgspec.structs.replace(
-            item.finding, code=self._rule.code, name=code.name, severity=severity, message=told
+            item.finding, code=self._rule.code, name=code.name, severity=severity, message=explained
         )
         return replace(item, finding=finding).with_fix(finding.fix if unsafe else None)
 
@@ -493,7 +495,7 @@ def _texts(module: Module, item: Found) -> Iterator[str]:
         yield f"{module.source(call.func)}({more})" if more and isinstance(call, ast.Call) else more
 
 
-def _asks_for_cuda(module: Module, check: Check) -> bool:
+def _requires_cuda(module: Module, check: Check) -> bool:
     call = check.node
     return isinstance(call, ast.Call) and module.qualified(call.func) == AVAILABLE
 
@@ -502,8 +504,8 @@ def _tied(module: Module, checks: Iterable[Check]) -> Iterator[tuple[Check, Chec
     """The pairs of checks that ask the same in one function, where a variable of one's branch is read in the other's."""
     by_function: dict[tuple[ast.AST | None, str], list[Check]] = {}
     for check in checks:
-        asked = " ".join(module.source(check.node).split())
-        by_function.setdefault((module.function(check.node), asked), []).append(check)
+        shown_test = " ".join(module.source(check.node).split())
+        by_function.setdefault((module.function(check.node), shown_test), []).append(check)
     for same in by_function.values():
         names = {check: _names(check) for check in same} if len(same) > 1 else {}
         for one, (given, _) in names.items():

@@ -35,8 +35,8 @@ _WITHOUT_TORCH = (
 )
 
 
-#: What a function of the agnostic style asks an old torch.
-_ASKS = ', "accelerator")'
+#: What a function of the agnostic style tests on an old torch.
+_HAS = ', "accelerator")'
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: What the function of the agnostic style gives: where the CPU may take the place of the accelerator, and where not.
 _WHAT = ("its accelerator, or the CPU", "its accelerator, without which the program ends")
@@ -100,8 +100,8 @@ class DualConstant(Rule):
                 uses = module.index.names(name)
                 where = uses[0] if uses else module.imports[0]
                 # What this pass rewrites will call it.
-                asks = [text.node for text in device_texts(module)] + module.index.attributes("cuda")  # fmt: skip
-                yield self._defined(module, name, where, _first_user(module, [*uses, *asks]))
+                tests = [text.node for text in device_texts(module)] + module.index.attributes("cuda")  # fmt: skip
+                yield self._defined(module, name, where, _first_user(module, [*uses, *tests]))
                 continue
             usual = name in (OR_CPU[0], OR_FAIL[0])
             uses = [use for use in module.index.names(name) if not module.bindings(use)]
@@ -183,10 +183,10 @@ class DualConstant(Rule):
 
 def _for_old_torch(torch: str, mark: str, lines: list[str], *, needed: bool) -> list[str]:
     """The function's lines, with what they do where torch has no ``torch.accelerator``."""
-    asked, cuda = f"hasattr({torch}{_ASKS}", f"return {torch}.device({mark}cuda{mark})"
+    has, cuda = f"hasattr({torch}{_HAS}", f"return {torch}.device({mark}cuda{mark})"
     if needed:
-        return [f"if not {asked}:  # before torch {FIRST}", f"    {cuda}", *lines]
-    first = [f"if {asked}:  # since torch {FIRST}", *(f"    {line}" for line in lines[:2])]
+        return [f"if not {has}:  # before torch {FIRST}", f"    {cuda}", *lines]
+    first = [f"if {has}:  # since torch {FIRST}", *(f"    {line}" for line in lines[:2])]
     return [*first, f"elif {torch}.cuda.is_available():", f"    {cuda}", *lines[2:]]
 
 
@@ -194,7 +194,7 @@ def _asking(module: Module) -> Iterator[Claim]:
     """The functions that give the device whatever torch there is: what they do with an old one is CUDA's."""
     for name in FUNCTIONS:
         for made in module.index.definitions(name):
-            if isinstance(made, ast.FunctionDef) and _ASKS in module.source(made):
+            if isinstance(made, ast.FunctionDef) and _HAS in module.source(made):
                 yield Claim(made, Strength.FIRM)
 
 

@@ -143,7 +143,7 @@ class Indirect(Rule):
         fix = None
         if verdict is not None and verdict.target == part.replace(_MODULE, "torch.hpu", 1):
             fix = Rewrite("patch torch.hpu", "unsafe", respell(module, node, "torch.hpu"))
-        return self.finding(node, _told(f"{part}"), fix=fix, code=_TARGET)
+        return self.finding(node, _message(f"{part}"), fix=fix, code=_TARGET)
 
     def finish(
         self, module: Module, said: Said, found: Sequence[Found]
@@ -228,7 +228,7 @@ class Indirect(Rule):
         ):
             new = text[:at] + verdict.target + text[at + len(part) :]
             fix = Rewrite(f"patch {new}", "unsafe", (retext(module, node, new),))
-        yield self.finding(node, _told(text[at:]), fix=fix, code=_TARGET)
+        yield self.finding(node, _message(text[at:]), fix=fix, code=_TARGET)
 
 
 def _is_program(text: str) -> bool:
@@ -270,7 +270,7 @@ def _patches(call: ast.Call, node: ast.expr) -> bool:
     )
 
 
-def _told(part: str) -> str:
+def _message(part: str) -> str:
     return (
         f"the test patches `{part}`; patch its `torch.hpu` counterpart once the tested code uses it"
     )

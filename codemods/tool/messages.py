@@ -50,7 +50,7 @@ class Message(Rule):
         plain = _OPTION.sub("", text) if agnostic(module) else text
         options = module.view(_neutral_options) if agnostic(module) else {}
         named_so = any(each in options for each in _OPTION.findall(text))
-        if whole is None or not (_speaks_of_cuda(plain) or named_so):
+        if whole is None or not (_names_cuda(plain) or named_so):
             return
         if agnostic(module):
             if (_NAMED.search(text) or named_so) and (
@@ -132,7 +132,7 @@ def _neutral_options(module: Module) -> dict[str, str]:
     return found
 
 
-def _speaks_of_cuda(text: str) -> bool:
+def _names_cuda(text: str) -> bool:
     """Is every mention in a text one of the device or of the backend? One that names Gaudi as well was written for both."""
     if any(pattern.search(text) for pattern in (_GAUDI, _OTHER_THINGS, _NVIDIA)) or not re.search(
         r"\s|\W$", text
@@ -170,23 +170,25 @@ def _says(module: Module, node: ast.expr) -> bool:
     if isinstance(above, ast.keyword) and above.arg == "reason":
         above = module.parent(above)
     if isinstance(above, ast.Assert) and above.msg is said:
-        return _asks_for_gaudi(module, above.test)
+        return _checks_for_gaudi(module, above.test)
     if not isinstance(above, ast.Call):
         return False
-    if any(_asks_for_gaudi(module, value) for value in (*shown, *above.args) if value is not said):
+    if any(
+        _checks_for_gaudi(module, value) for value in (*shown, *above.args) if value is not said
+    ):
         return word(above.func) in _LOGS
     statement = module.parent(above)
-    told = isinstance(statement, ast.Expr) and word(above.func) in _LOGS
-    if statement is None or not (isinstance(statement, ast.Raise) or told):
+    logged = isinstance(statement, ast.Expr) and word(above.func) in _LOGS
+    if statement is None or not (isinstance(statement, ast.Raise) or logged):
         return False
-    if told and agnostic(module):
+    if logged and agnostic(module):
         names = (module.qualified(part) for value in shown for part in walk(value) if isinstance(part, ast.Attribute))  # fmt: skip
         if any(name is not None and name.startswith("torch.accelerator.") for name in names):
             return True  # beside what it shows
     guard = module.parent(statement)
     outer = module.parent(guard) if agnostic(module) and isinstance(guard, ast.If) else None
     return any(
-        isinstance(each, ast.If) and _asks_for_gaudi(module, each.test) for each in (guard, outer)
+        isinstance(each, ast.If) and _checks_for_gaudi(module, each.test) for each in (guard, outer)
     )
 
 
@@ -204,7 +206,7 @@ def _filled(module: Module, node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
     return node, []
 
 
-def _asks_for_gaudi(module: Module, test: ast.expr) -> bool:
+def _checks_for_gaudi(module: Module, test: ast.expr) -> bool:
     """``torch.hpu.is_available()``, ``device.type == "hpu"``, and nothing about CUDA beside it."""
     found = False
     for part in walk(test):

@@ -11,8 +11,8 @@ from hpushim.pycode.places import TRIES
 from ..values.never_run import FLAGS, OTHER_DEVICE, Gone, NeverRun
 from ..values.releases import PYTHON, TORCH
 
-#: What a reader looks for in such a branch; without it there is nothing to tell.
-_ASKED = re.compile(
+#: What a reader looks for in such a branch; without it there is nothing to report.
+_CUDA_WORDS = re.compile(
     r"cuda|nccl|gpu|\bapex\b|\bamp\b|autocast|GradScaler|\.half\(|DataParallel", re.I
 )
 _OLDEST = {"torch": ".".join(map(str, TORCH)), "Python": ".".join(map(str, PYTHON))}
@@ -26,14 +26,14 @@ class OldReleases(Rule):
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
-        told: dict[int, list[Gone]] = {}
+        by_line: dict[int, list[Gone]] = {}
         for gone in module.view(NeverRun).gone:
             yield from (Claim(node, Strength.FIRM) for node in gone.nodes)
             if gone.package != OTHER_DEVICE and any(
-                _ASKED.search(module.source(node)) for node in gone.nodes
+                _CUDA_WORDS.search(module.source(node)) for node in gone.nodes
             ):
-                told.setdefault(_place(gone).lineno, []).append(gone)
-        for parts in told.values():
+                by_line.setdefault(_place(gone).lineno, []).append(gone)
+        for parts in by_line.values():
             oldest, package = _OLDEST[parts[0].package], parts[0].package
             lines, are = _lines([node for gone in parts for node in gone.nodes])
             yield self.finding(

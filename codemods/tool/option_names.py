@@ -25,13 +25,13 @@ _NAMED = (
     *("--fp16", "--half", "--apex", "loss-scale", "loss_scale", "opt-level", "opt_level"),
 )
 _WORDS = re.compile(r"[-_.]+")
-_CARD = frozenset(["cuda", "gpu"])
-_CARDS = frozenset(["gpus", "ngpu", "ngpus"])
+_DEVICE = frozenset(["cuda", "gpu"])
+_DEVICES = frozenset(["gpus", "ngpu", "ngpus"])
 #: ``--cuda-deterministic``.
 _FLAGS_OF_CUDNN = frozenset(["deterministic", "benchmark"])
 _HALF = frozenset(["fp16", "float16"])
-#: The words of an option that says whether to compute on a card, and nothing else.
-_SWITCH = _CARD | frozenset(["no", "not", "use", "with", "without", "enable", "enabled", "disable", "disabled", "is", "on", "off", "force", "require", "allow"])  # fmt: skip
+#: The words of an option that says whether to compute on a device, and nothing else.
+_SWITCH = _DEVICE | frozenset(["no", "not", "use", "with", "without", "enable", "enabled", "disable", "disabled", "is", "on", "off", "force", "require", "allow"])  # fmt: skip
 #: ``--half``, ``--half-precision``; ``--half_res`` is half of something else, as ``--simple-loss-scale`` is the weight of a loss.
 _HALVED = re.compile(r"(.*-)?half(-(precision|float|dtype|model))?")
 _SCALING = re.compile(
@@ -51,9 +51,11 @@ class OptionName(Rule):
         for given in node.args:
             text = module.constant(given)
             if isinstance(text, str) and (text.startswith("--") or is_flag):
-                told = _told(text.lstrip("-"))
-                if told is not None and not (told[0] == "HPU214" and _takes_text(module, node)):
-                    code, what = told
+                renamed = _known(text.lstrip("-"))
+                if renamed is not None and not (
+                    renamed[0] == "HPU214" and _takes_text(module, node)
+                ):
+                    code, what = renamed
                     fix = _neutral(module, node, given, text) if agnostic(module) else None
                     if fix is not None:
                         what = f"`{fix.title.rpartition(' ')[2]}` says it for every device"
@@ -101,7 +103,7 @@ def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewr
     return Rewrite(f"add {new}", "safe", tuple(changes), group, harmless=True)
 
 
-def _told(option: str) -> tuple[str, str] | None:
+def _known(option: str) -> tuple[str, str] | None:
     """The code and what to say of an option; None for one that is named for neither."""
     words = _WORDS.split(option.lower())
     joined = "-".join(words)
@@ -117,11 +119,11 @@ def _told(option: str) -> tuple[str, str] | None:
             "HPU024",
             "where `migrate` rewrites the code that reads it, the option selects what replaces apex",
         )
-    if "cudnn" in words or (_CARD & set(words) and not _FLAGS_OF_CUDNN.isdisjoint(words)):
+    if "cudnn" in words or (_DEVICE & set(words) and not _FLAGS_OF_CUDNN.isdisjoint(words)):
         return "HPU024", "flags of cuDNN that it sets have no effect on Gaudi"
-    if _CARD & set(words) and not device_name(option):
+    if _DEVICE & set(words) and not device_name(option):
         return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"
-    if _CARDS & set(words):
+    if _DEVICES & set(words):
         return (
             "HPU024",
             "on Gaudi it counts Gaudi devices: check that the program starts one process for each",

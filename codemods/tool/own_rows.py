@@ -41,7 +41,7 @@ class OwnRow(Rule):
                 yield from self._use(module, alias, rows[name])
 
     def _use(self, module: Module, node: ast.expr | ast.alias, row: Row) -> Yield:
-        verdict = module.matrix.judge(row, module.target)
+        verdict = module.matrix.assess(row, module.target)
         if verdict.status == "native":
             return
         fix = None

@@ -20,7 +20,7 @@ class RemovedName(RowNameRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: set[tuple[str, ast.AST | None]] = set()
+        self._reported: set[tuple[str, ast.AST | None]] = set()
 
     @classmethod
     def words_of_rows(cls) -> tuple[Wants, Wants]:
@@ -32,10 +32,10 @@ class RemovedName(RowNameRule):
         row, statement = self._row(module, name), module.parent(alias)
         if (
             row is not None
-            and (row.name, statement) not in self._told
+            and (row.name, statement) not in self._reported
             and not caught(module, alias)
         ):
-            self._told.add((row.name, statement))
+            self._reported.add((row.name, statement))
             shown = name if name in row.names else row.name
             yield self.finding(alias, f"`{shown}`: {inside(row.note)}", row=row.name)
 
@@ -43,5 +43,5 @@ class RemovedName(RowNameRule):
         """What an import brings is reported there."""
         base = root(node)
         bound = module.bindings(base) if isinstance(base, ast.Name) else []
-        told = any(self._row(module, binding.qualified or "") for binding in bound)
-        return None if told or caught(module, node) else row
+        reported = any(self._row(module, binding.qualified or "") for binding in bound)
+        return None if reported or caught(module, node) else row

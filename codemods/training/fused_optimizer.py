@@ -56,7 +56,7 @@ class FusedOptimizer(Rule):
             later = bool(call.args) and partial_of(module, call.args[0]) is call
             own = not later and module.qualified(call.func) != name
             off = (Replace(node.value, "False"),) if own else drop(call, _OPTION)
-            yield self._told(module, node, off)
+            yield self._fused(module, node, off)
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """``Adam(parameters, **options)``, where the options have it."""
@@ -65,9 +65,9 @@ class FusedOptimizer(Rule):
             return
         for given in arguments_of(module, call):
             if given.name == _OPTION and given.keyword is None and module.constant(given.value) is True:  # fmt: skip
-                yield self._told(module, given.value, (Replace(given.value, "False"),))
+                yield self._fused(module, given.value, (Replace(given.value, "False"),))
 
-    def _told(
+    def _fused(
         self, module: Module, node: ast.keyword | ast.expr, gone: tuple[Change, ...]
     ) -> Found:
         if shared(module):
@@ -103,7 +103,7 @@ def _turned_off(module: Module, test: ast.expr) -> ast.expr | None:
     if only_looks(test):
         return test
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else []
-    return next((each for each in parts if only_looks(each) and _asks_for_cuda(module, each)), None)
+    return next((each for each in parts if only_looks(each) and _requires_cuda(module, each)), None)
 
 
 def _called(module: Module, call: ast.Call) -> str:
@@ -124,7 +124,7 @@ def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
 
     A name that decides something else as well keeps its value; it is turned off where it decides this.
     """
-    if isinstance(node, ast.BoolOp) and not _asks_for_cuda(module, node):
+    if isinstance(node, ast.BoolOp) and not _requires_cuda(module, node):
         return [node] if any(isinstance(n, ast.Name) and _tests(module, n) for n in node.values) else []  # fmt: skip
     values = [node]
     alone = True
@@ -135,7 +135,7 @@ def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
         others = [n for n in loads if n is not node and module.bindings(n) is bound]
         # Where others show it, they have to show what is used.
         alone = all(isinstance(module.parent(n), ast.FormattedValue) or word(getattr(module.parent(n), "func", n)) == "print" for n in others)  # fmt: skip
-    found = [value for value in values if not is_either(value) and _asks_for_cuda(module, value)]
+    found = [value for value in values if not is_either(value) and _requires_cuda(module, value)]
     if agnostic(module):
         # Fused kernels stay where they are known to be; a check that decides other things as well is not theirs.
         return [each for each in found if alone or not isinstance(each, (ast.Call, ast.Name))]
@@ -163,12 +163,12 @@ def _makes_optimizer(module: Module, call: ast.AST) -> bool:
     )
 
 
-def _asks_for_cuda(module: Module, test: ast.expr) -> bool:
+def _requires_cuda(module: Module, test: ast.expr) -> bool:
     """Does the expression test for CUDA, in words or through ``is_available``?"""
     for part in walk(test):
-        asked = ("cuda", "cpu") if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotEq) else ("cuda",)  # fmt: skip
+        types = ("cuda", "cpu") if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotEq) else ("cuda",)  # fmt: skip
         if isinstance(part, ast.Compare) and any(
-            isinstance(item, ast.Constant) and item.value in asked
+            isinstance(item, ast.Constant) and item.value in types
             for side in (part.left, *part.comparators)
             for item in walk(side)
         ):

@@ -60,7 +60,7 @@ class GpuTool(Rule):
     strength = Strength.FIRM
 
     def __init__(self) -> None:
-        self._told: set[ast.AST] = set()
+        self._reported: set[ast.AST] = set()
 
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
         statement = module.parent(alias)
@@ -97,8 +97,8 @@ class GpuTool(Rule):
         for call in module.ancestors(node):
             if not isinstance(call, ast.Call) or not _runs(module, call, node):
                 continue
-            if call not in self._told:
-                self._told.add(call)
+            if call not in self._reported:
+                self._reported.add(call)
                 yield from self._command(module, call)
 
     def _command(self, module: Module, call: ast.Call) -> Yield:
@@ -122,9 +122,9 @@ class GpuTool(Rule):
                     return
 
     def on_number(self, module: Module, node: ast.Constant) -> Yield:
-        if node in self._told:
+        if node in self._reported:
             return  # wanted in two spellings
-        self._told.add(node)
+        self._reported.add(node)
         yield self.finding(
             node,
             f"`{module.source(node)}` is the peak rate of an NVIDIA GPU; use the rate of your "

@@ -25,7 +25,7 @@ _GIVEN = ("weights_only", None)
 _ALLOWED = frozenset(["safe_globals", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"])
 #: So many parts of one object are followed to a place; no program was seen with more.
 _WAYS = 64
-_ASKS = ("isinstance", "hasattr", "issubclass")
+_TYPE_TESTS = ("isinstance", "hasattr", "issubclass")
 
 
 class LoadedObject(Rule):
@@ -74,7 +74,7 @@ def _used_as_object(module: Module, reached: list[Edge], remade: set[ast.AST | C
     uses: list[ast.expr] = [e.node for e in reached if e.how == "called" and isinstance(e.node, ast.Call)]  # fmt: skip
     read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute) and isinstance(e.node.ctx, ast.Load)]  # fmt: skip
     uses += [node for node in read if not is_of_values(node.attr)]
-    uses = [use for use in uses if use not in remade and _is_plain(use) and not _is_asked(module, use)]  # fmt: skip
+    uses = [use for use in uses if use not in remade and _is_plain(use) and not _is_tested(module, use)]  # fmt: skip
     given = [e.node for e in reached if e.how == "passed" and isinstance(e.node, ast.Call)]
     classes = {each.partition(":")[0] for each in said(module, CLASSES)}
     # Who reads a state besides takes a file of tensors as well: ``if isinstance(ck, Net): …``, ``net.load_state_dict(ck)``.
@@ -100,7 +100,7 @@ def _reached(module: Module, load: ast.Call) -> tuple[list[Edge], set[ast.AST | 
 
     reached = [*values.reach(load, uses, SAME | {"taken"}, ways=_WAYS)]
     given = [edge.node for edge in reached if edge.how in ("passed", "unpacked") and isinstance(edge.node, ast.AST)]  # fmt: skip
-    calls = {each for node in given for each in (node, module.parent(node)) if isinstance(each, ast.Call)}  # fmt: skip
+    calls = dict.fromkeys(each for node in given for each in (node, module.parent(node)) if isinstance(each, ast.Call))  # fmt: skip
     others = [
         call for call in calls if not (module.qualified(call.func) or "").startswith("torch.")
     ]
@@ -125,10 +125,12 @@ def _is_plain(use: ast.expr) -> bool:
     return not isinstance(value, ast.Attribute) or (isinstance(value.value, ast.Name) and value.value.id == "self")  # fmt: skip
 
 
-def _is_asked(module: Module, use: ast.expr) -> bool:
+def _is_tested(module: Module, use: ast.expr) -> bool:
     tests = [above.test for above in module.ancestors(use) if isinstance(above, (ast.If, ast.IfExp))]  # fmt: skip
     return any(
-        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in _ASKS
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Name)
+        and part.func.id in _TYPE_TESTS
         for test in tests
         for part in walk(test)
     )

@@ -51,12 +51,12 @@ class MapLocation(Rule):
         call = called(module, node)
         if module.qualified(node) != name or call is None:
             return
-        told = False
-        speaks = module.holds(_CUDA)
-        for half in unplaced(module, call, LOADS[name]) if speaks else ():
-            told = True
+        placed = False
+        names_cuda = module.holds(_CUDA)
+        for half in unplaced(module, call, LOADS[name]) if names_cuda else ():
+            placed = True
             yield from self._as_other_half(module, half)
-        if told or not (speaks or module.view(is_on_device) or _restores(module)):
+        if placed or not (names_cuda or module.view(is_on_device) or _restores(module)):
             return
         place = argument(call, "map_location", LOADS[name])
         default = _left_out(module, place) if isinstance(place, ast.Name) else None

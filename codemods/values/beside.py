@@ -91,12 +91,12 @@ def _is_sized(module: Module, name: ast.Name) -> bool:
     if is_own(module, name):
         return False
     above = module.parent(name)
-    asked = module.parent(above) if isinstance(above, ast.Attribute) and above.value is name else None  # fmt: skip
-    if not isinstance(above, ast.Attribute) or asked is None:
+    outer = module.parent(above) if isinstance(above, ast.Attribute) and above.value is name else None  # fmt: skip
+    if not isinstance(above, ast.Attribute) or outer is None:
         return False
     if above.attr == "size":
-        return isinstance(asked, ast.Call) and asked.func is above
-    return above.attr == "shape" and isinstance(asked, (ast.Subscript, ast.Call, ast.Starred, ast.Assign))  # fmt: skip
+        return isinstance(outer, ast.Call) and outer.func is above
+    return above.attr == "shape" and isinstance(outer, (ast.Subscript, ast.Call, ast.Starred, ast.Assign))  # fmt: skip
 
 
 def _is_moved(module: Module, use: ast.Name) -> bool:

@@ -32,13 +32,15 @@ from ..analysis.roles import Role
 from .guards import Truth
 from .never_run import NeverRun
 
-_ASKED = tuple(f"torch.cuda.{name}" for name in ("is_available", "device_count", "is_initialized"))
+_AVAILABILITY = tuple(
+    f"torch.cuda.{name}" for name in ("is_available", "device_count", "is_initialized")
+)
 #: What builds kernels for CUDA.
 _EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 #: What only a GPU of AMD's has, which torch calls CUDA as well.
 _HIP = "torch.version.hip"
 #: Roles of texts that are no use of a device.
-_TOLD = frozenset([Role.COMPARE, Role.KERNELS, Role.CUT])
+_REPORTED = frozenset([Role.COMPARE, Role.KERNELS, Role.CUT])
 #: Calls that keep a text as it is.
 _COLLECTS = frozenset(["append", "add", "insert", "extend"])
 _TEXTS = frozenset(["help", "description", "name", "label", "title", "msg", "metavar", "reason"])
@@ -139,8 +141,8 @@ class Regions:
 
     def _checks(self) -> Iterator[Check]:
         module = self._module
-        for node, name in find(module, *_ASKED):
-            if name in _ASKED:
+        for node, name in find(module, *_AVAILABILITY):
+            if name in _AVAILABILITY:
                 yield self._check(called(module, node) or node, [node], compares=False)
         for attribute in module.index.attributes("is_cuda"):
             parent = module.parent(attribute)
@@ -193,7 +195,7 @@ class Regions:
         for node, name in find(module, "torch.cuda.*"):
             below = f"{name.removeprefix('torch.cuda.')}."
             borne = any(below.startswith(f"{known}.") for known in harmless)
-            if not borne and not self._is_asked(node):
+            if not borne and not self._is_tested(node):
                 yield node
         for node, name in find(module, "torch.cuda"):
             if name == "torch.cuda" and self._is_value(node):
@@ -201,9 +203,9 @@ class Regions:
         for call in module.index.calls("cuda"):
             if isinstance(call.func, ast.Attribute) and not foreign(module, call.func) and not is_own_move(module, call):  # fmt: skip
                 yield call
-        told = {s.node for s in module.view(Devices).sites if s.role in _TOLD}
+        reported = {s.node for s in module.view(Devices).sites if s.role in _REPORTED}
         for text in device_texts(module):
-            if text.node not in told and not self._is_told(text.node):
+            if text.node not in reported and not self._is_reported(text.node):
                 yield text.node
         for constant in module.index.strings("nccl"):
             if constant.value == "nccl" and not self._is_compared(constant):
@@ -264,7 +266,7 @@ class Regions:
             return word(parent.func) == "getattr" and not isinstance(parent.args[-1], ast.Constant)
         return isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(parent, ast.Attribute)
 
-    def _is_asked(self, node: ast.AST) -> bool:
+    def _is_tested(self, node: ast.AST) -> bool:
         """Is the name given to `isinstance` or caught, where it is only never met?"""
         parent = self._module.parent(node)
         while isinstance(parent, ast.Tuple):
@@ -276,7 +278,7 @@ class Regions:
             )
         return isinstance(parent, ast.ExceptHandler)
 
-    def _is_told(self, node: ast.AST) -> bool:
+    def _is_reported(self, node: ast.AST) -> bool:
         """Is the text compared, written out or part of a larger one?"""
         if self._is_compared(node) or glued(self._module, node):
             return True

@@ -47,7 +47,7 @@ class LeftBehind:
         scattered, spread = _wrapped(module, NAMES)
         wrapped, statements = _wrapped(module, NAMES | DDP)
         sure, _ = _wrapped(module, NAMES | DDP, by_default=True)
-        told: set[ast.Call] = set()
+        reported: set[ast.Call] = set()
         for loop in module.view(loops):
             supplied: bool | None = None
             for call, left in loop.calls:
@@ -66,18 +66,18 @@ class LeftBehind:
                     continue  # under DDP: who moves one part has moved what has to go, and texts stay
                 if ours and passed is None and word(call.func) not in sure and loop.sometimes.isdisjoint(map(word, left)):  # fmt: skip
                     continue  # the model takes it as it is where nothing wraps it
-                if not left or call in told or not (ours or _beside_moves(module, loop, call, left)):  # fmt: skip
+                if not left or call in reported or not (ours or _beside_moves(module, loop, call, left)):  # fmt: skip
                     continue
                 if supplied is None:
                     supplied = loader_moves(module, loop) or _cut_by_project(module, loop)
                 if not supplied:
-                    told.add(call)
+                    reported.add(call)
                     self.calls.append((loop, call, left))
                     if not ours or passed is not None or word(call.func) in scattered:
                         self.scattered.add(call)
         for name in sorted(sure):
             for call in module.index.calls(name):
-                if call not in told and not _is_another(module, call.func, statements):
+                if call not in reported and not _is_another(module, call.func, statements):
                     given = [*call.args, *(keyword.value for keyword in call.keywords)]
                     made: list[ast.expr] = [part for part in given if isinstance(part, ast.Name) and _is_host_made(module, part)]  # fmt: skip
                     if made:
@@ -174,7 +174,7 @@ def _wrapped(
     statements: set[ast.AST] = set()
     for node, _ in find(module, *sorted(wrappers)):
         call = called(module, node)
-        if call is None or (module.possible_names(node) & DDP and not names_card(call)):
+        if call is None or (module.possible_names(node) & DDP and not names_device(call)):
             continue
         statement = module.statement(call)
         if by_default and module.view(Defaults).is_skipped(call):
@@ -190,7 +190,7 @@ def _wrapped(
     return names - {"self", "cls"}, statements
 
 
-def names_card(call: ast.Call) -> bool:
+def names_device(call: ast.Call) -> bool:
     """Does a call of DDP name the device, so that it moves what the model is called with?"""
     given = argument(call, "device_ids", 1)
     return given is not None and not is_none(given)

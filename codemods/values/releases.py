@@ -164,13 +164,13 @@ def _compared(
     if kind in (ast.In, ast.NotIn):
         inside = _one_of(found, right, constant)
         return inside._replace(value=kind is ast.NotIn) if inside else None
-    return _decided(found, kind, _asked(right, constant))
+    return _decided(found, kind, _constant_of(right, constant))
 
 
 def _one_of(found: Release, choices: ast.expr, constant: Constant) -> Answer | None:
     """No, where every one of them is an older release."""
     items = choices.elts if isinstance(choices, (ast.Tuple, ast.List, ast.Set)) else [choices]
-    older = [_decided(found, ast.Eq, _asked(item, constant)) for item in items]
+    older = [_decided(found, ast.Eq, _constant_of(item, constant)) for item in items]
     return Answer(False, found.package) if older and None not in older else None
 
 
@@ -189,8 +189,8 @@ def _begins(found: Release, choices: ast.expr, constant: Constant) -> Answer | N
     return Answer(False, found.package) if items else None
 
 
-def _decided(found: Release, operator: type[ast.cmpop] | None, asked: object) -> Answer | None:
-    numbers = _numbers(asked)
+def _decided(found: Release, operator: type[ast.cmpop] | None, requested: object) -> Answer | None:
+    numbers = _numbers(requested)
     if numbers is None or operator is None:
         return None
     at_least, newer = numbers <= found.oldest, numbers < found.oldest
@@ -204,7 +204,7 @@ def _decided(found: Release, operator: type[ast.cmpop] | None, asked: object) ->
     return Answer(value, found.package) if value is not None else None
 
 
-def _asked(node: ast.expr, constant: Constant) -> object:
+def _constant_of(node: ast.expr, constant: Constant) -> object:
     """The release that another is compared with: ``Version("1.6")``, ``(1, 6)``, ``1.6``."""
     node = bare(node)
     if isinstance(node, (ast.Tuple, ast.List)):
@@ -219,21 +219,21 @@ def bare(node: ast.expr) -> ast.expr:
     return node
 
 
-def _numbers(asked: object) -> tuple[int, ...] | None:
-    if isinstance(asked, tuple):
-        return asked if asked and all(type(item) is int for item in asked) else None
-    if isinstance(asked, bool) or not isinstance(asked, (str, int, float)):
+def _numbers(requested: object) -> tuple[int, ...] | None:
+    if isinstance(requested, tuple):
+        return requested if requested and all(type(item) is int for item in requested) else None
+    if isinstance(requested, bool) or not isinstance(requested, (str, int, float)):
         return None
-    found = _RELEASE.fullmatch(str(asked).strip())
+    found = _RELEASE.fullmatch(str(requested).strip())
     return tuple(map(int, found[1].split("."))) if found else None
 
 
-def leaves_out_gaudis(name: str, asked: str) -> bool:
+def leaves_out_gaudis(name: str, requested: str) -> bool:
     """Does a requirement for torch allow some versions alone: one, or none that hpushim supports (``torch>=1.10,<2.0``)?"""
     from packaging.version import Version
 
-    if asked.startswith(("==", "<", "~=")):
+    if requested.startswith(("==", "<", "~=")):
         return True
     oldest = Version(".".join(map(str, TORCH)))
-    bounds = _BELOW.findall(asked) if name == "torch" else ()
+    bounds = _BELOW.findall(requested) if name == "torch" else ()
     return any(Version(bound.strip(".")) <= oldest for bound in bounds)

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from hpushim.engine.python.module import Module
 from hpushim.matrix import signatures
-from hpushim.pycode.answers import Answers, Asked, Circular
+from hpushim.pycode.answers import Answers, Circular, Needed
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, How, Way
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -58,14 +58,14 @@ _RETURNED = {"tensor": Is.TENSOR, "module": Is.MODULE, "optimizer": Is.OPTIMIZER
 #: Libraries whose functions give arrays, tables or pictures.
 _ARRAYS = FOREIGN | {"numpy", "pandas", "scipy", "PIL", "sklearn"}
 _MODELS = ("torchvision.models.", "timm.create_model")
-#: Methods and functions of torch that tell truth from falsehood, element by element; the stubs say only that they give a tensor.
+#: Methods and functions of torch that give truth values, element by element; the stubs say only that they give a tensor.
 _MASKS = frozenset(["eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isinf", "isfinite", "isin", "logical_and", "logical_or", "logical_not", "logical_xor", "all", "any"])  # fmt: skip
 #: Methods that give the same values in another shape.
 _SHAPED = frozenset(["unsqueeze", "expand", "expand_as", "repeat", "view", "reshape", "squeeze", "flatten", "t", "T", "mT", "transpose", "permute", "clone", "detach", "contiguous"])  # fmt: skip
 #: Functions that put tensors together: of truth values, they give such a one.
 _JOINED = frozenset(f"torch.{name}" for name in ("stack", "cat", "concat", "hstack", "vstack"))
 #: What says a number or sizes, of a tensor as of an array.
-_ASKED = frozenset(["shape", "size", "numel", "dim", "ndim", "item"])
+_READ = frozenset(["shape", "size", "numel", "dim", "ndim", "item"])
 _OF_MODULES = frozenset(["weight", "bias"])
 #: Methods that give tensors, whatever has them.
 _OF_TENSORS = frozenset(["parameters", "named_parameters", "buffers", "named_buffers"])
@@ -107,7 +107,7 @@ class Kinds(Circular):
         self._values = module.view(Values)
         self._spelled: dict[str, bool] = {}
         self._again: dict[ast.expr, frozenset[str]] = {}
-        self._answers = Answers[int](self._own, self._edges, _carry, _asks)
+        self._answers = Answers[int](self._own, self._edges, _carry, _needs)
         self._used: Answers[int] = Answers(
             self._use, self._values.uses, lambda edge, known: known if edge.same else NOTHING
         )
@@ -469,7 +469,7 @@ def _apply(through: _Through, known: int) -> int:
     return found
 
 
-def _asks(edge: Edge, wanted: int) -> Asked[int]:
+def _needs(edge: Edge, wanted: int) -> Needed[int]:
     """What of an answer is enough for something that is wanted of what it becomes."""
     how = edge.how
     if how in _PLAIN_EDGES:
@@ -517,7 +517,7 @@ def _through(how: str) -> _Through:
 def _member(how: str, name: str) -> _Through:
     """What a method or an attribute of a value gives."""
     passes = NOTHING if how == "seen" else Is.UNSEEN
-    if name in _ASKED:  # of whatever it is
+    if name in _READ:  # of whatever it is
         passes, makes = NOTHING, [(NOTHING, _apply(_of_tensor(how, name), Is.TENSOR), Is.OTHER)]
     else:
         of_tensor = _of_tensor(how, name)
@@ -580,10 +580,10 @@ def proven(module: Module, node: ast.expr | None) -> bool:
     """Is the expression surely a tensor or a torch module?"""
     if node is None:
         return False
-    return module.view(Kinds).is_surely(node, TENSORS | Is.MODULE) or _is_asked(module, node)
+    return module.view(Kinds).is_surely(node, TENSORS | Is.MODULE) or _is_checked(module, node)
 
 
-def _is_asked(module: Module, node: ast.expr) -> bool:
+def _is_checked(module: Module, node: ast.expr) -> bool:
     """Does a condition around a name say so: ``if isinstance(x, torch.Tensor):``?"""
     below: ast.AST = node
     for above in module.ancestors(node) if isinstance(node, ast.Name) else ():
@@ -593,21 +593,21 @@ def _is_asked(module: Module, node: ast.expr) -> bool:
             body = above.body if isinstance(above.body, list) else [above.body]
             joined = isinstance(above.test, ast.BoolOp) and isinstance(above.test.op, ast.And)
             tests = above.test.values if joined else [above.test]  # type: ignore[attr-defined]
-            if below in body and any(_asks_kind(module, test, node) for test in tests):
+            if below in body and any(_checks_kind(module, test, node) for test in tests):
                 return True
         below = above
     return False
 
 
-def _asks_kind(module: Module, test: ast.expr, node: ast.expr) -> bool:
+def _checks_kind(module: Module, test: ast.expr, node: ast.expr) -> bool:
     """``isinstance(x, torch.Tensor)``, ``torch.is_tensor(x)``."""
     if not isinstance(test, ast.Call) or not test.args or word(test.args[0]) != word(node):
         return False
-    asked = module.qualified(test.func)
-    if asked == "builtins.isinstance" and len(test.args) == 2:
+    called = module.qualified(test.func)
+    if called == "builtins.isinstance" and len(test.args) == 2:
         kinds = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else test.args[1:]
         return all(module.qualified(kind) in _CLASSES for kind in kinds)
-    return asked == "torch.is_tensor"
+    return called == "torch.is_tensor"
 
 
 def is_model(module: Module, node: ast.expr) -> bool:
@@ -816,6 +816,6 @@ def _is_of_parts(node: ast.expr) -> bool:
     """``len(x) for x in targets``: the sizes of the parts of what is given, other than those of the object itself."""
     match node:
         case ast.ListComp(elt=size, generators=[ast.comprehension(iter=ast.Name(), target=ast.Name(id=part))]) | ast.GeneratorExp(elt=size, generators=[ast.comprehension(iter=ast.Name(), target=ast.Name(id=part))]):  # fmt: skip
-            asked = any(word(each) in ("len", "shape", "size") for each in walk(size) if isinstance(each, (ast.Name, ast.Attribute)))  # fmt: skip
-            return asked and any(isinstance(each, ast.Name) and each.id == part for each in walk(size))  # fmt: skip
+            called = any(word(each) in ("len", "shape", "size") for each in walk(size) if isinstance(each, (ast.Name, ast.Attribute)))  # fmt: skip
+            return called and any(isinstance(each, ast.Name) and each.id == part for each in walk(size))  # fmt: skip
     return False

@@ -321,8 +321,8 @@ def probed(module: Module, node: ast.expr, name: str) -> bool:
     call = module.parent(node)
     if not isinstance(call, ast.Call) or word(call.func) not in ("getattr", "hasattr") or len(call.args) < 2:  # fmt: skip
         return False
-    asked = isinstance(module.parent(call), _TESTS) or word(call.func) == "hasattr"
-    return asked and module.matrix.row(f"{name}.{module.constant(call.args[1])}") is not None
+    is_test = isinstance(module.parent(call), _TESTS) or word(call.func) == "hasattr"
+    return is_test and module.matrix.row(f"{name}.{module.constant(call.args[1])}") is not None
 
 
 def _longest(module: Module, node: ast.AST) -> ast.expr:

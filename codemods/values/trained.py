@@ -55,7 +55,7 @@ def trained(module: Module) -> list[Trained]:
             inner = _inside_wrapper(module, inner)
             key = _identity(module, inner)
             if key not in found:
-                found[key] = _judged(module, inner, node)
+                found[key] = _assessed(module, inner, node)
     return list(found.values())
 
 
@@ -98,7 +98,7 @@ def _occurrences(module: Module, node: ast.expr) -> Iterator[ast.expr]:
     yield from (other for other in same if is_plain(other) and _identity(module, other) == key)
 
 
-def _judged(module: Module, model: ast.expr, at: ast.expr) -> Trained:
+def _assessed(module: Module, model: ast.expr, at: ast.expr) -> Trained:
     """The model with its places, or with the reason why none is proved."""
     found = Trained(module.source(model), at)
     if isinstance(model, ast.Subscript):

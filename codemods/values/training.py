@@ -661,8 +661,8 @@ def is_switched_off(module: Module, node: ast.AST) -> bool:
             return False
         if isinstance(above, (ast.If, ast.IfExp)) and inside is not above.test:
             body = above.body if isinstance(above.body, list) else [above.body]
-            asked = _asked_of(above.test, inside in body)
-            if any(_is_off(module, node, part, wanted) for part, wanted in asked):
+            tested = _tested_in(above.test, inside in body)
+            if any(_is_off(module, node, part, wanted) for part, wanted in tested):
                 return True
     return False
 
@@ -686,13 +686,13 @@ def _returns_in_training(statement: ast.stmt) -> bool:
     )
 
 
-def _asked_of(test: ast.expr, wanted: bool = True) -> Iterator[tuple[ast.expr, bool]]:
+def _tested_in(test: ast.expr, wanted: bool = True) -> Iterator[tuple[ast.expr, bool]]:
     """What has to be true, or false, for a condition to hold."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from _asked_of(test.operand, not wanted)
+        yield from _tested_in(test.operand, not wanted)
     elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == wanted:
         for part in test.values:
-            yield from _asked_of(part, wanted)
+            yield from _tested_in(part, wanted)
     else:
         yield test, wanted
 

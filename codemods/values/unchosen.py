@@ -117,7 +117,7 @@ class Defaults:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._values = module.view(Values)
-        self._asked: set[At] = set()
+        self._tested: set[At] = set()
 
     def leaves(self, choice: ast.AST, inner: ast.AST) -> bool:
         """Is ``inner`` a part of a choice that is not taken?"""
@@ -144,7 +144,7 @@ class Defaults:
         inner = node
         for above in self._module.ancestors(node):
             if isinstance(above, (ast.If, ast.IfExp)):
-                several = _asks_for_several(above.test)
+                several = _requires_several(above.test)
                 if several is not None and inner in branches(above, true=several)[0]:
                     return True
                 if self.leaves(above, inner):
@@ -158,17 +158,17 @@ class Defaults:
         A branch that leaves the block is a link of a chain with the ``if`` behind it; others, one behind the other, are stages that may all run.
         What must be given has no default.
         """
-        asked = _asked(choice.test)
-        if asked is None or (isinstance(asked, ast.Attribute) and any(self._declared(each) is _OPEN for each in self._values.options.declared(asked.attr))) or isinstance(choice, ast.IfExp) or any(isinstance(part, ast.Constant) and "train" in str(part.value) for part in walk(choice.test)):  # fmt: skip
+        tested = _tested(choice.test)
+        if tested is None or (isinstance(tested, ast.Attribute) and any(self._declared(each) is _OPEN for each in self._values.options.declared(tested.attr))) or isinstance(choice, ast.IfExp) or any(isinstance(part, ast.Constant) and "train" in str(part.value) for part in walk(choice.test)):  # fmt: skip
             return False
-        subject, first = self._module.source(asked), choice
+        subject, first = self._module.source(tested), choice
         while isinstance(above := self._module.parent(first), ast.If) and above.orelse == [first]:
             first = above
         row: list[ast.stmt] = [each for each in self._module.block(first) if isinstance(each, ast.If) and ends(each.body)]  # fmt: skip
         links = row if first in row else [first]
         for link in links:  # grows
             links += link.orelse if isinstance(link, ast.If) and len(link.orelse) == 1 else []
-        others = [other for link in links if isinstance(link, ast.If) and (other := _asked(link.test)) is not None]  # fmt: skip
+        others = [other for link in links if isinstance(link, ast.If) and (other := _tested(link.test)) is not None]  # fmt: skip
         return sum(self._module.source(other) == subject for other in others) >= _MANY
 
     def _is_of_devices(self, test: ast.expr) -> bool:
@@ -206,7 +206,7 @@ class Defaults:
     def _each(self, at: At, seen: set[At]) -> Iterator[object]:
         """The values by all ways; ``seen``: the places that another way has been at, which say the same again."""
         node = at.node
-        if at in self._asked or at in seen:
+        if at in self._tested or at in seen:
             return
         seen.add(at)
         match node:
@@ -243,7 +243,7 @@ class Defaults:
         if isinstance(node, ast.Name) and not at.way and self._is_parameter(node):
             yield False
             return
-        self._asked.add(at)
+        self._tested.add(at)
         try:
             back = [edge for edge in self._values.sources(at) if edge.how != "option"]
             if not isinstance(node, Cell) and not back:
@@ -256,7 +256,7 @@ class Defaults:
                 else:
                     yield from self._each(edge.at, seen)
         finally:  # who has seen enough goes away
-            self._asked.discard(at)
+            self._tested.discard(at)
 
     def _is_off(self, name: str) -> bool:
         """Is an option off where nobody gives it, or a setting, and no file of settings turns it on?"""
@@ -318,15 +318,15 @@ def names_device(test: ast.expr) -> bool:
     return any(isinstance(part, named) and _DEVICE.search(word(part).lower()) for part in walk(test))  # fmt: skip
 
 
-def _asks_for_several(test: ast.expr) -> bool | None:
+def _requires_several(test: ast.expr) -> bool | None:
     """Does a condition hold where a run uses several devices, and there alone? False where it holds with one alone."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            said = _asks_for_several(inner)
+            said = _requires_several(inner)
             return None if said is None else not said
         case ast.BoolOp(op=op, values=values):
-            ending = isinstance(op, ast.And)  # one that asks for several is enough
-            answers = [_asks_for_several(value) for value in values]
+            ending = isinstance(op, ast.And)  # one that requires several is enough
+            answers = [_requires_several(value) for value in values]
             return ending if ending in answers else None if None in answers else not ending
         case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
             if not any(_COUNTED.search(word(part).lower()) for part in walk(left)):
@@ -348,11 +348,11 @@ def _is_settings(node: ast.expr) -> bool:
     return not SETTINGS.isdisjoint((named, named.rpartition("_")[2])) or (isinstance(node, ast.Attribute) and _is_settings(node.value))  # fmt: skip
 
 
-def _asked(test: ast.expr) -> ast.expr | None:
+def _tested(test: ast.expr) -> ast.expr | None:
     """What a condition compares with a text: ``kind`` of ``kind == "adam"``, ``kind.lower() in ("adam", "adamw")``, ``kind.endswith("8bit")``."""
     match test:
         case ast.BoolOp(values=[first, *_]):
-            return _asked(first)
+            return _tested(first)
         case ast.Compare(left=left, ops=[ast.Eq() | ast.In()], comparators=[right]):
             texts = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else [right]
             if isinstance(left, ast.Constant):

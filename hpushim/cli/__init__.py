@@ -119,7 +119,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
         return 0
     except (Exception, click.exceptions.Abort) as error:
-        return _told(error)
+        return _reported(error)
 
 
 def _nameable(word: str) -> None:
@@ -137,7 +137,7 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
 
 
-def _told(error: BaseException) -> int:
+def _reported(error: BaseException) -> int:
     """Says what was wrong and returns the exit code for it."""
     from hpushim.cli.output import say
 

@@ -69,39 +69,39 @@ def command(
     from hpushim.matrix.lookup import look_up, near
     from hpushim.report import answers, rows
 
-    matrix, asked = question(target, stack, mode, matrix_files)
+    matrix, wanted = question(target, stack, mode, matrix_files)
     if any(sign in name for sign in "*?["):
-        return _listed(matrix, asked, name, form)
-    answer = look_up(matrix, name, asked)
+        return _listed(matrix, wanted, name, form)
+    answer = look_up(matrix, name, wanted)
     others = () if answer.known else near(matrix, answer.name)
     if form == "json":
-        say_json(answers.data(matrix, answer, asked, _readings, others))
+        say_json(answers.data(matrix, answer, wanted, _readings, others))
     elif form == "markdown":
-        verdicts = [matrix.judge(row, asked) for row in answer.leads_here]
+        verdicts = [matrix.assess(row, wanted) for row in answer.leads_here]
         if answer.verdict:
             verdicts.insert(0, answer.verdict)
         if verdicts:
             say(rows.markdown(verdicts), nl=False)
         elif answer.known:
-            say(answers.text(matrix, answer, asked, _readings, None), nl=False)
+            say(answers.text(matrix, answer, wanted, _readings, None), nl=False)
     elif answer.known:
-        say(answers.text(matrix, answer, asked, _readings, width()), nl=False)
+        say(answers.text(matrix, answer, wanted, _readings, width()), nl=False)
     if not answer.known:
-        say(answers.unknown(matrix, answer, asked, others), err=True)
+        say(answers.unknown(matrix, answer, wanted, others), err=True)
         return 1
     return 0
 
 
-def _listed(matrix: Matrix, asked: Target, pattern: str, form: str | None) -> int:
+def _listed(matrix: Matrix, wanted: Target, pattern: str, form: str | None) -> int:
     """The rows and the operators that match a pattern."""
     from hpushim.report import rows
 
-    found = [matrix.judge(row, asked) for row in matrix.find(pattern)]
+    found = [matrix.assess(row, wanted) for row in matrix.find(pattern)]
     operators = matrix.operators.matching(pattern)
     if form == "json":
         answer = {
             "query": pattern,
-            "target": {"gaudi": asked.gaudi, "stack": asked.stack, "mode": asked.mode},
+            "target": {"gaudi": wanted.gaudi, "stack": wanted.stack, "mode": wanted.mode},
             "known": bool(found or operators),
             "found": [rows.data(matrix, verdict, _readings(verdict)) for verdict in found],
             "operators": [{"name": n, "support": matrix.operators.support[n]} for n in operators],
@@ -144,22 +144,22 @@ def question(
 
     found, file = settings(Path())
     base = Target()
-    asked = Target(
+    wanted = Target(
         gaudi=target or found.target or base.gaudi,
         stack=stack or found.stack or base.stack,
         mode=mode or found.mode or base.mode,
     )
     matrix = load(extra=own_rows(found, file, matrix_files))
-    if matrix.release(asked.stack) is None:
+    if matrix.release(wanted.stack) is None:
         known = ", ".join(matrix.releases)
-        raise HpushimError(f"release {asked.stack} is not in the matrix; one of {known}")
-    warnings = [matrix.generation_mismatch(asked)]
+        raise HpushimError(f"release {wanted.stack} is not in the matrix; one of {known}")
+    warnings = [matrix.generation_mismatch(wanted)]
     if here and (stack or found.stack):
-        warnings.append(_torch_warning(matrix, asked.stack))
+        warnings.append(_torch_warning(matrix, wanted.stack))
     for warning in warnings:
         if warning:
             say(f"hpushim: warning: {warning}", err=True)
-    return matrix, asked
+    return matrix, wanted
 
 
 def width() -> int | None:

@@ -12,7 +12,7 @@ from hpushim.cli.options import (
     cache_option,
     output_options,
     paths_argument,
-    request,
+    read_request,
     rule_options,
     target_options,
 )
@@ -61,36 +61,36 @@ def command(
     from hpushim.engine.project import analyse
     from hpushim.report import PROPOSING, narrowing
 
-    asked = request(paths, options)
+    request = read_request(paths, options)
     if explain_silence:
-        return _silence(asked)
-    ready(output, asked.root)
-    known = None if write_baseline else _known(asked)
+        return _silence(request)
+    ready(output, request.root)
+    known = None if write_baseline else _known(request)
     if write_baseline:
-        _writable(asked, since)
+        _writable(request, since)
     past = None
     if since is not None:
         from hpushim.engine.files.history import Past
 
-        past = Past(asked.root, since)
+        past = Past(request.root, since)
     with progress("checking") as update:
         report = analyse(
-            asked.paths,
-            asked.target,
-            matrix=asked.matrix(),
-            given=asked.given,
-            select=asked.select,
-            ignore=asked.ignore,
-            exclude=asked.exclude,
+            request.paths,
+            request.target,
+            matrix=request.matrix(),
+            given=request.given,
+            select=request.select,
+            ignore=request.ignore,
+            exclude=request.exclude,
             jobs=jobs,
             progress=update,
             propose=format_ in PROPOSING,
             cache=cache,
         )
-    if asked.target.style == "agnostic":
+    if request.target.style == "agnostic":
         report = narrowing.for_every_device(report)
     if write_baseline:
-        return _write(asked, narrowing.baseline_of(report), exit_code(report))
+        return _write(request, narrowing.baseline_of(report), exit_code(report))
     if past is not None:
         shown_files = [file.path for file in report.files if file.findings]
         report = narrowing.only_changed(report, past.contents(shown_files))
@@ -102,18 +102,18 @@ def command(
             else ""
         )
         say(f"hpushim: {left_out} findings are in the baseline and not shown{old}", err=True)
-    if not show(report, format_, output, asked.root):
+    if not show(report, format_, output, request.root):
         return 3
-    return 0 if exit_zero else exit_code(report, fail_on=asked.fail_on)
+    return 0 if exit_zero else exit_code(report, fail_on=request.fail_on)
 
 
-def _silence(asked: Request) -> int:
+def _silence(request: Request) -> int:
     """What becomes of each CUDA token: the inert ones by line, then how many there are of each outcome."""
     from hpushim.cli.output import say
     from hpushim.engine.project import account
 
     counts = dict.fromkeys(("rewritten", "found", "inert", "unknown"), 0)
-    files = account(asked.paths, asked.target, matrix=asked.matrix(), exclude=asked.exclude, given=asked.given)  # fmt: skip
+    files = account(request.paths, request.target, matrix=request.matrix(), exclude=request.exclude, given=request.given)  # fmt: skip
     for path, entries in files:
         for entry in entries:
             counts[entry.outcome] += 1
@@ -125,43 +125,43 @@ def _silence(asked: Request) -> int:
     return 0
 
 
-def _known(asked: Request) -> Baseline | None:
+def _known(request: Request) -> Baseline | None:
     """The baseline that was requested; HpushimError where it cannot be read."""
-    if asked.baseline is None:
+    if request.baseline is None:
         return None
     from hpushim import safe_files
     from hpushim.errors import HpushimError
     from hpushim.report.narrowing import read_baseline
 
     try:
-        data = safe_files.read(asked.baseline, _MAX_BASELINE)
+        data = safe_files.read(request.baseline, _MAX_BASELINE)
     except OSError as error:
         raise HpushimError(
-            f"--baseline {asked.baseline}: cannot be read: {error.strerror}; --write-baseline creates it"
+            f"--baseline {request.baseline}: cannot be read: {error.strerror}; --write-baseline creates it"
         ) from None
-    return read_baseline(data, str(asked.baseline))
+    return read_baseline(data, str(request.baseline))
 
 
-def _writable(asked: Request, since: str | None) -> None:
+def _writable(request: Request, since: str | None) -> None:
     from hpushim.cli.output import ready
 
-    if asked.baseline is None:
+    if request.baseline is None:
         raise click.UsageError("--write-baseline needs --baseline FILE")
     if since is not None:
         raise click.UsageError("--write-baseline records the whole project; leave --since out")
-    ready(asked.baseline, asked.root, "--baseline")
+    ready(request.baseline, request.root, "--baseline")
 
 
-def _write(asked: Request, text: str, code: int) -> int:
+def _write(request: Request, text: str, code: int) -> int:
     """Writes the baseline; 3 where that fails or a file could not be assessed."""
     from hpushim import safe_files
     from hpushim.cli.output import say
 
-    assert asked.baseline is not None
+    assert request.baseline is not None
     try:
-        safe_files.write(asked.baseline, text.encode(), project=asked.root)
+        safe_files.write(request.baseline, text.encode(), project=request.root)
     except OSError as error:
-        say(f"hpushim: {asked.baseline} cannot be written: {error.strerror}", err=True)
+        say(f"hpushim: {request.baseline} cannot be written: {error.strerror}", err=True)
         return 3
-    say(f"baseline written to {asked.baseline}", err=True)
+    say(f"baseline written to {request.baseline}", err=True)
     return 3 if code == 3 else 0

@@ -82,7 +82,7 @@ def _settings(folder: Path, options: dict[str, Any]) -> None:
 
 def _chosen(folder: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
     """The settings as text, and a line for each that was found rather than requested."""
-    from hpushim.cli.options import request
+    from hpushim.cli.options import read_request
     from hpushim.engine.project import analyse
     from hpushim.model import Target
 
@@ -92,20 +92,20 @@ def _chosen(folder: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
     if stack and not given["stack"]:
         why.append(f"stack: {stack} is installed here")
     rest = {"select": (), "ignore": (), "exclude": (), "unsafe": None}
-    asked = request((folder,), {**options, **rest, "stack": stack})
-    report = analyse((folder,), asked.target)
+    request = read_request((folder,), {**options, **rest, "stack": stack})
+    report = analyse((folder,), request.target)
     words = {f.name for file in report.files for f in file.findings}
     touched = [file for file in report.files if file.findings]
     base = Target()
     lines = [
-        f'target = "{asked.target.gaudi}"',
-        f'stack = "{asked.target.stack}"',
-        f'mode = "{asked.target.mode}"',
-        f'style = "{asked.target.style}"',
+        f'target = "{request.target.gaudi}"',
+        f'stack = "{request.target.stack}"',
+        f'mode = "{request.target.mode}"',
+        f'style = "{request.target.style}"',
     ]
-    if not given["mode"] and asked.target.mode == base.mode:
+    if not given["mode"] and request.target.mode == base.mode:
         lines[2] += "  # or eager, compile, lazy: the one mode that you run in"
-    if not given["style"] and asked.target.style == base.style:
+    if not given["style"] and request.target.style == base.style:
         lines[3] += (
             "  # or dual: code that still runs on CUDA and CPU; agnostic: code that names no vendor"
         )

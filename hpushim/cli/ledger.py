@@ -29,9 +29,9 @@ def command(file: Path, format_: str, output: Path | None, everything: bool) -> 
     from hpushim.cli.output import ready, show_text
     from hpushim.ledgers.reading import read
     from hpushim.ledgers.rendering import render
-    from hpushim.ledgers.telling import tell
+    from hpushim.ledgers.summary import summarize
     from hpushim.matrix import load
 
     ready(output, Path())
-    told = tell(read(file), load())
-    return 0 if show_text(render(told, format_, everything=everything), output, Path()) else 3
+    summary = summarize(read(file), load())
+    return 0 if show_text(render(summary, format_, everything=everything), output, Path()) else 3

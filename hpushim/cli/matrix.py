@@ -28,7 +28,7 @@ def show(
     """List the rows; --markdown without a filter writes the whole page."""
     from hpushim.report import rows
 
-    matrix, asked = question(**machine)
+    matrix, wanted = question(**machine)
     if form == "markdown" and not (area or status or kind):
         say(rows.page(matrix), nl=False)
         return 0
@@ -37,7 +37,7 @@ def show(
         for row in matrix.rows
         if (not area or row.area == area)
         and (not kind or row.kind == kind)
-        and (verdict := matrix.judge(row, asked))
+        and (verdict := matrix.assess(row, wanted))
         and (not status or verdict.status == status)
     ]
     if not verdicts:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hpushim.cli.options import request, rule_options, target_options
+from hpushim.cli.options import read_request, rule_options, target_options
 from hpushim.cli.output import say
 
 _FILE = click.Path(path_type=Path)
@@ -47,14 +47,14 @@ def command(
     name = path or str(ours)
     versions = (base, ours, theirs)
     try:
-        asked = request((top / name,), options)
+        request = read_request((top / name,), options)
         how = How(
-            asked.target,
-            asked.matrix(),
-            asked.select,
-            asked.ignore,
-            asked.exclude,
-            asked.unsafe,
+            request.target,
+            request.matrix(),
+            request.select,
+            request.ignore,
+            request.exclude,
+            request.unsafe,
         )
         merged = merge(versions, name, top, how, marker_size)
     except HpushimError as error:

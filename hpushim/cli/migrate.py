@@ -10,7 +10,7 @@ import click
 from hpushim.cli.options import (
     output_options,
     paths_argument,
-    request,
+    read_request,
     rule_options,
     target_options,
 )
@@ -84,25 +84,25 @@ def command(
     from hpushim.engine.project import migrate
 
     proof = {name: options.pop(name) for name in PROOF}
-    asked = request(paths, options)
+    request = read_request(paths, options)
     if prove is not None:
-        return _proved(asked, prove, proof, allow_dirty, None if diff else (format_, output))
-    ready(output, asked.root)
-    ready(pr, asked.root, "--pr")
+        return _proved(request, prove, proof, allow_dirty, None if diff else (format_, output))
+    ready(output, request.root)
+    ready(pr, request.root, "--pr")
     try:
         with progress("migrating") as update:
             report = migrate(
-                asked.paths,
-                asked.target,
-                matrix=asked.matrix(),
-                given=asked.given,
-                select=asked.select,
-                ignore=asked.ignore,
-                exclude=asked.exclude,
-                unsafe=asked.unsafe,
+                request.paths,
+                request.target,
+                matrix=request.matrix(),
+                given=request.given,
+                select=request.select,
+                ignore=request.ignore,
+                exclude=request.exclude,
+                unsafe=request.unsafe,
                 jobs=jobs,
                 progress=update,
-                write=not (diff or asked.given or split),
+                write=not (diff or request.given or split),
                 shared=not split,
                 allow_dirty=allow_dirty,
             )
@@ -110,21 +110,21 @@ def command(
         say("hpushim: stopped; --undo restores the files that were already rewritten", err=True)
         return 130
     ended = exit_code(report, pending=diff, fail_on="never")
-    if asked.given and not diff:
-        show_result(report, *asked.given.values())
+    if request.given and not diff:
+        show_result(report, *request.given.values())
         return ended
     shown = True
     if split or pr:
-        _parts(asked, report, split, pr)
+        _parts(request, report, split, pr)
     if diff:
         show_diff(report)
     if output is not None or not diff:
-        shown = show(report, format_, output, asked.root)
+        shown = show(report, format_, output, request.root)
     return ended if shown else 3
 
 
 def _proved(
-    asked: Request,
+    request: Request,
     words: tuple[str, ...],
     proof: dict[str, Any],
     allow_dirty: bool,
@@ -138,14 +138,16 @@ def _proved(
     from hpushim.prove.certificate import certificate
     from hpushim.prove.choose import choose
 
-    if len(asked.paths) > 1 or not asked.paths[0].is_dir():
+    if len(request.paths) > 1 or not request.paths[0].is_dir():
         raise click.UsageError("--prove needs one PATH: the project's folder")
     files = [proof.pop("certificate"), proof.pop("page")]
     for file in (*files, report[1] if report else None):
-        ready(file, asked.root)
+        ready(file, request.root)
     command = proofs.parsed(words)
     wanted = proofs.proof(
-        command, asked, {**proof, "root": None if asked.paths == (Path(),) else asked.paths[0]}
+        command,
+        request,
+        {**proof, "root": None if request.paths == (Path(),) else request.paths[0]},
     )
     choice = choose(wanted, lambda line: say(f"hpushim: {line}", err=True))
     again = proofs.again(click.get_current_context(), command.shown())
@@ -157,16 +159,16 @@ def _proved(
     if choice.proved and not report:
         show_diff(made)
     elif choice.proved and report:
-        shown = show(made, *report, asked.root)
+        shown = show(made, *report, request.root)
     say(text.chosen(choice), nl=False, err=not report)
-    proofs.write(found, files, asked.root)
+    proofs.write(found, files, request.root)
     if not choice.proved:
         say("hpushim: nothing was written", err=True)
         return 1 if choice.outcome.verdict == "different" else 3
     return exit_code(made, pending=not report, fail_on="never") if shown else 3
 
 
-def _parts(asked: Request, report: Report, folder: Path | None, page: Path | None) -> None:
+def _parts(request: Request, report: Report, folder: Path | None, page: Path | None) -> None:
     """Writes the patches of each topic, and the description."""
     from hpushim import safe_files
     from hpushim.cli.output import say
@@ -176,32 +178,34 @@ def _parts(asked: Request, report: Report, folder: Path | None, page: Path | Non
 
     def made(codes: tuple[str, ...], *, shared: bool = False) -> Report:
         return migrate(
-            asked.paths,
-            asked.target,
-            matrix=asked.matrix(),
+            request.paths,
+            request.target,
+            matrix=request.matrix(),
             select=codes,
-            ignore=asked.ignore,
-            exclude=asked.exclude,
-            unsafe=asked.unsafe,
+            ignore=request.ignore,
+            exclude=request.exclude,
+            unsafe=request.unsafe,
             write=False,
             shared=shared,
         )
 
     parts = split(report, made) if folder else []
     if len(parts) == 1:  # one patch: its files may share what they need
-        together = split(made(asked.select, shared=True), made)
+        together = split(made(request.select, shared=True), made)
         parts = together if len(together) == 1 else parts
     for number, part in enumerate(parts, 1):
         assert folder is not None
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{number:04}-{part.topic.replace(' ', '-')}.patch"
         place = number, len(parts)
-        text = pull_request.patch(part.topic, part.files, part.findings, asked.target.style, place)
-        safe_files.write(file, text.encode("utf-8", "surrogateescape"), project=asked.root)
+        text = pull_request.patch(
+            part.topic, part.files, part.findings, request.target.style, place
+        )
+        safe_files.write(file, text.encode("utf-8", "surrogateescape"), project=request.root)
         say(f"wrote {file}", err=True)
     if page is not None:
         text = pull_request.description(report, scope(report))
-        safe_files.write(page, text.encode(), project=asked.root)
+        safe_files.write(page, text.encode(), project=request.root)
 
 
 def _undo(paths: tuple[Path, ...], force: bool) -> int:

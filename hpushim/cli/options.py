@@ -271,7 +271,7 @@ class Request(msgspec.Struct, frozen=True):
         return project_root(self.paths)
 
 
-def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
+def read_request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
     """Merges the command line over ``[tool.hpushim]``; pops the shared options out of ``options``."""
     where, given = _standard_input(paths or (Path(),), options.pop("stdin_filename", None))
     found, file = settings(where[0])

@@ -204,17 +204,17 @@ def _lines(what: str, noun: str, plural: str) -> Iterator[Callable[[int, int, st
 
     from hpushim.report.verdict import count
 
-    start, told, ended = monotonic(), False, (0, 0)
+    start, reported, ended = monotonic(), False, (0, 0)
 
     def update(done: int, total: int, path: str) -> None:
-        nonlocal told, ended
+        nonlocal reported, ended
         ended = (done, total)
-        if not told and monotonic() - start > _PATIENCE:
-            told = True
+        if not reported and monotonic() - start > _PATIENCE:
+            reported = True
             say(f"hpushim: {what} {count(total, noun, plural)} …", err=True)
 
     yield update
-    if told:
+    if reported:
         took = monotonic() - start
         rate = ended[0] / took
         say(

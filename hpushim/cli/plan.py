@@ -73,11 +73,11 @@ def command(
         raise click.UsageError(
             f"{program}: expected a Python file, without a launcher, since one rank runs; check the path"
         )
-    matrix, asked = question(target, stack, mode, here=False)
-    info = matrix.generations[asked.gaudi]
+    matrix, wanted = question(target, stack, mode, here=False)
+    info = matrix.generations[wanted.gaudi]
     os.environ.update(environment(world, info.cards))
     os.environ["HPUSHIM"] = "emulate"
-    rank = Rank(world, steps, device=emulated_device, card=info.memory_bytes, fake=fake)
+    rank = Rank(world, steps, device=emulated_device, memory=info.memory_bytes, fake=fake)
     status = 0
     shown, sys.stdout = sys.stdout, sys.stderr
     try:
@@ -85,7 +85,7 @@ def command(
             program,
             args,
             kind="file" if module is None else "module",
-            gaudi=asked.gaudi,
+            gaudi=wanted.gaudi,
             mode=mode,
             devices=min(world, info.cards),
             native=native,
@@ -108,7 +108,7 @@ def command(
         )
     if not observed.began:
         observed.notes.append("the program made no process group: it trains on one device only")
-    found = estimate(observed, matrix, asked)
+    found = estimate(observed, matrix, wanted)
     if as_json:
         import msgspec
 

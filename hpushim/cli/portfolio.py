@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpushim.cli.options import request, rule_options, target_options
+from hpushim.cli.options import read_request, rule_options, target_options
 from hpushim.errors import HpushimError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hpushim.portfolio.assessing import Job
     from hpushim.portfolio.folder import Folder
-    from hpushim.portfolio.judging import Job
     from hpushim.portfolio.rows import Portfolio
 
 
@@ -117,7 +117,7 @@ def _assessed(
         for number, name in enumerate(run(jobs, most, folder.keep)):
             if update is not None:
                 update(number + 1, len(jobs), name)
-    target = request((Path(),), dict(options)).target
+    target = read_request((Path(),), dict(options)).target
     return folder.portfolio([job.name for job in jobs], failed, target)
 
 
@@ -125,14 +125,14 @@ def _job(
     name: str, path: Path, folder: Folder, wheels: Path | None, options: dict[str, Any]
 ) -> Job:
     """A repository with its own settings under what the command line says."""
-    from hpushim.portfolio.judging import Job
+    from hpushim.portfolio.assessing import Job
 
     if not path.is_dir():
         raise HpushimError(f"{path}: no such folder")
-    asked = request((path,), dict(options))
-    rows = tuple(each.resolve() for each in asked.extra_rows)
+    request = read_request((path,), dict(options))
+    rows = tuple(each.resolve() for each in request.extra_rows)
     wheels = wheels.resolve() if wheels else None
-    return Job(name, path, asked.target, asked.select, asked.ignore, asked.exclude, rows, wheels, folder.key(name))  # fmt: skip
+    return Job(name, path, request.target, request.select, request.ignore, request.exclude, rows, wheels, folder.key(name))  # fmt: skip
 
 
 def _merged(places: Sequence[Path], options: dict[str, Any]) -> Portfolio:
@@ -151,5 +151,5 @@ def _merged(places: Sequence[Path], options: dict[str, Any]) -> Portfolio:
             failed.append(rows.without(name, f"{path}: {error.strerror}"))
         except HpushimError as error:
             failed.append(rows.without(name, f"{path}: {error}"))
-    target = request((Path(),), dict(options)).target
+    target = read_request((Path(),), dict(options)).target
     return rows.gather(reads, failed, target, f"hpushim {hpushim.__version__}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from hpushim.cli.options import Request as Asked
+    from hpushim.cli.options import Request as Analysis
     from hpushim.prove.certificate import Certificate
     from hpushim.prove.trial import Request
     from hpushim.prove.words import Command
@@ -56,20 +56,20 @@ def parsed(words: tuple[str, ...], module: str | None = None) -> Command:
         raise click.UsageError(str(error)) from None
 
 
-def proof(command: Command, asked: Asked, options: dict[str, Any]) -> Request:
+def proof(command: Command, request: Analysis, options: dict[str, Any]) -> Request:
     """The proof of a command that the options request, with what they say of the migration."""
     from hpushim.prove.trial import Request
 
-    told = options.pop("cpu_args")
+    for_cpu = options.pop("cpu_args")
     return Request(
         command=command,
-        target=asked.target,
-        matrix=asked.matrix(),
-        select=asked.select,
-        ignore=asked.ignore,
-        exclude=asked.exclude,
-        unsafe=asked.unsafe,
-        cpu_args=None if told is None else tuple(shlex.split(told)),
+        target=request.target,
+        matrix=request.matrix(),
+        select=request.select,
+        ignore=request.ignore,
+        exclude=request.exclude,
+        unsafe=request.unsafe,
+        cpu_args=None if for_cpu is None else tuple(shlex.split(for_cpu)),
         **options,
     )
 

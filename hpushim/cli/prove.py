@@ -38,7 +38,7 @@ def command(module: str | None, words: tuple[str, ...], **options: Any) -> int:
     the runs are so far apart that rounding and a fault look alike. 5: with --fail-on refused, where a Gaudi refuses what ran.
     """
     from hpushim.cli import proofs
-    from hpushim.cli.options import request
+    from hpushim.cli.options import read_request
     from hpushim.cli.output import ready, say
     from hpushim.prove import text
     from hpushim.prove.certificate import certificate
@@ -48,14 +48,14 @@ def command(module: str | None, words: tuple[str, ...], **options: Any) -> int:
     fail_under, fail_on = options.pop("fail_under"), options.pop("fail_on")
     own = {name: options.pop(name) for name in _OWN}
     files = [own.pop("certificate"), own.pop("page")]
-    asked = request((Path(),), {**options, "exclude": ()})
-    wanted = proofs.proof(parsed, asked, own)
+    request = read_request((Path(),), {**options, "exclude": ()})
+    wanted = proofs.proof(parsed, request, own)
     for file in files:
-        ready(file, asked.root)
+        ready(file, request.root)
     outcome = prove(wanted, lambda line: say(f"hpushim: {line}", err=True))
     again = proofs.again(click.get_current_context(), parsed.shown())
     say(text.text(outcome, again), nl=False)
-    proofs.write(certificate(wanted, outcome, again), files, asked.root)
+    proofs.write(certificate(wanted, outcome, again), files, request.root)
     share = outcome.coverage.share
     if share is not None and share * 100 < fail_under:
         say(f"hpushim: {share:.0%} of the rewrites ran; --fail-under requires {fail_under:g} %", err=True)  # fmt: skip

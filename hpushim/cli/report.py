@@ -12,14 +12,14 @@ from hpushim.cli.options import (
     cache_option,
     output_options,
     paths_argument,
-    request,
+    read_request,
     rule_options,
     target_options,
 )
 
 if TYPE_CHECKING:
     from hpushim.cli.options import Request
-    from hpushim.ledgers.model import Told
+    from hpushim.ledgers.model import Summary
     from hpushim.matrix import Matrix
     from hpushim.model import Dependency, Report
 
@@ -70,52 +70,54 @@ def command(
     from hpushim.engine.project import analyse
     from hpushim.report import PROPOSING
 
-    asked = request(paths, options)
-    told = _told(ledger, asked.matrix(), format_, output) if ledger else None
-    ready(output, asked.root)
+    request = read_request(paths, options)
+    summary = _summary(ledger, request.matrix(), format_, output) if ledger else None
+    ready(output, request.root)
     with progress("reading") as update:
         report = analyse(
-            asked.paths,
-            asked.target,
-            matrix=asked.matrix(),
-            given=asked.given,
-            select=asked.select,
-            ignore=asked.ignore,
-            exclude=asked.exclude,
+            request.paths,
+            request.target,
+            matrix=request.matrix(),
+            given=request.given,
+            select=request.select,
+            ignore=request.ignore,
+            exclude=request.exclude,
             jobs=jobs,
             progress=update,
             propose=format_ in PROPOSING,
             cache=cache,
         )
-    report = msgspec.structs.replace(report, dependencies=_dependencies(asked, env, wheels, report))
-    shown = show(report, format_, output, asked.root)
-    if told is not None:
+    report = msgspec.structs.replace(
+        report, dependencies=_dependencies(request, env, wheels, report)
+    )
+    shown = show(report, format_, output, request.root)
+    if summary is not None:
         from hpushim.cli.output import say
         from hpushim.ledgers.join import join, text_of
 
-        say(f"\n{text_of(join(report, told))}", nl=False)
+        say(f"\n{text_of(join(report, summary))}", nl=False)
     return 3 if exit_code(report) == 3 or not shown else 0
 
 
 def _dependencies(
-    asked: Request, env: Path | None, wheels: Path | None, report: Report
+    request: Request, env: Path | None, wheels: Path | None, report: Report
 ) -> tuple[Dependency, ...]:
     from hpushim.dependencies import Places
     from hpushim.dependencies.project import of_project
 
-    if asked.given:
+    if request.given:
         return ()
-    places = Places(asked.root, env, wheels)
-    return of_project(asked.paths, asked.exclude, places, asked.matrix(), asked.target, report.around, report.reached)  # fmt: skip
+    places = Places(request.root, env, wheels)
+    return of_project(request.paths, request.exclude, places, request.matrix(), request.target, report.around, report.reached)  # fmt: skip
 
 
-def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> Told:
+def _summary(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> Summary:
     """What the run did, read before the work on the report begins."""
     if format_ not in ("text", "concise", "markdown") and output is None:
         raise click.UsageError(
             f"--ledger prints text after the report, which is not valid {format_}: give --output FILE for the report, or --format text"
         )
     from hpushim.ledgers.reading import read
-    from hpushim.ledgers.telling import tell
+    from hpushim.ledgers.summary import summarize
 
-    return tell(read(ledger), matrix)
+    return summarize(read(ledger), matrix)

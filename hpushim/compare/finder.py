@@ -382,7 +382,7 @@ class _Finder:
         evidence = self._evidence
         if isinstance(key, ast.Constant) or texts.is_cuda(key):
             if texts.is_cuda(key):
-                yield from self._asked_for_cuda(node, table, key)
+                yield from self._looked_up_for_cuda(node, table, key)
             return
         composed = evidence.is_composed(key)
         of_pair = bool(evidence.holds(key, (Part.ITEM,)) & Holds.READING)
@@ -411,15 +411,15 @@ class _Finder:
             known = self._evidence.members(node.value)
             yield self._made(node, Form.LOOKUP, [node.slice], [], known=known, sure=True)
 
-    def _asked_for_cuda(
+    def _looked_up_for_cuda(
         self, node: ast.expr, table: ast.expr, key: ast.expr
     ) -> Iterator[Comparison]:
         """``counts["cuda"]``, ``counts.get("cuda")``: of a table whose keys were read from devices."""
         sure = self._evidence.has_readings(table)
-        asked = isinstance(node, ast.Call) and last_name(node.func) in ("get", "pop")
-        if not sure and (self._evidence.members(table) is not None or not (asked or self._is_grown(table))):  # fmt: skip
+        looked_up = isinstance(node, ast.Call) and last_name(node.func) in ("get", "pop")
+        if not sure and (self._evidence.members(table) is not None or not (looked_up or self._is_grown(table))):  # fmt: skip
             return
-        known = [*(self._evidence.members(table) or ()), *self._evidence.asked_keys(table)]  # fmt: skip
+        known = [*(self._evidence.members(table) or ()), *self._evidence.looked_up_keys(table)]  # fmt: skip
         yield self._made(node, Form.LOOKUP, [table], [key], known=known, sure=sure)
 
     def _is_grown(self, table: ast.expr) -> bool:

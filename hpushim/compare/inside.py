@@ -9,7 +9,7 @@ from hpushim.compare import texts
 from hpushim.compare.subjects import Evidence
 from hpushim.pycode.places import last_name
 
-#: What tells something of a text's letters and gives no text that could be a device's.
+#: What reads a text's letters and gives no text that could be a device's.
 _MEASURES = frozenset((
     "len", "hash", "ord", "list", "tuple", "set", "frozenset", "sorted", "reversed", "enumerate", "Counter", "bytes", "bytearray",
     "crc32", "adler32", "md5", "sha1", "sha224", "sha256", "sha384", "sha512", "blake2b", "blake2s",

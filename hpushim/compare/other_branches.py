@@ -12,7 +12,7 @@ class Beside:
     """The parts of a file that name ``hpu``: looked for once, and requested by node."""
 
     def __init__(self, source: Source) -> None:
-        #: Every node in which ``hpu`` stands as a text or in a name, and those with the text alone.
+        #: Every node in which ``hpu`` is a text or part of a name, and those with the text alone.
         self.names: set[ast.AST] = set()
         self.texts: set[ast.AST] = set()
         self._branches: dict[int, list[ast.If]] = {}

@@ -151,7 +151,7 @@ class Evidence(Circular):
                 return None
         return found if todo else None
 
-    def asked_keys(self, table: ast.expr) -> Iterator[ast.expr]:
+    def looked_up_keys(self, table: ast.expr) -> Iterator[ast.expr]:
         """The keys that a table of this name is read by, or gets, in the file."""
         name = last_name(table)
         index = self._source.index

@@ -69,7 +69,7 @@ def is_beginning(node: ast.AST | None) -> bool:
 
 def is_pattern(node: ast.AST | None) -> bool:
     """Whether a literal is a regular expression, or a file name pattern, that CUDA devices match and an HPU does not, or the reverse."""
-    return CUDA in constant(node) or _tells_apart(constant(node))
+    return CUDA in constant(node) or _separates(constant(node))
 
 
 def matches_cuda(pattern: str) -> bool:
@@ -80,7 +80,7 @@ def matches_cuda(pattern: str) -> bool:
 
 
 @functools.cache
-def _tells_apart(pattern: str) -> bool:
+def _separates(pattern: str) -> bool:
     if not pattern or HPU in pattern:
         return False
     with contextlib.suppress(re.error, OverflowError, RecursionError):

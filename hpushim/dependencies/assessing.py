@@ -71,7 +71,7 @@ class _Assessing:
         version = package.version if package else ""
         row = self._matrix.row(name)
         if row is not None:
-            status = self._matrix.judge(row, self._target).status
+            status = self._matrix.assess(row, self._target).status
             return Dependency(
                 name, *each, "matrix", version, "by row", f"{status}: {row.note}", status
             )

@@ -16,11 +16,11 @@ from hpushim import callers
 from hpushim.emulator import device, profiles
 from hpushim.matrix.schema import Generation
 
-_told: set[tuple[str, str]] = set()
+_reported: set[tuple[str, str]] = set()
 #: Functions that are to be replaced where torch holds them: name, the function, what takes its place.
 _functions: list[tuple[str, Any, Any]] = []
 
-Asks = Callable[..., bool]
+Test = Callable[..., bool]
 
 
 def install() -> None:
@@ -73,7 +73,7 @@ def _guard_distributed() -> None:
         _guard(distributed_c10d, name, f"torch.distributed.{name}", _sends_over_hccl)
     # Those that init_process_group and new_group call: a script may hold these two by name since before the device started.
     start, group = "torch.distributed.init_process_group", "torch.distributed.new_group"
-    _guard(distributed_c10d, "_new_process_group_helper", f"{start}(device_id=)", _binds_card)
+    _guard(distributed_c10d, "_new_process_group_helper", f"{start}(device_id=)", _binds_device)
     _guard(
         distributed_c10d,
         "_new_group_with_tag",
@@ -82,8 +82,8 @@ def _guard_distributed() -> None:
     )
 
 
-def _guard(owner: Any, name: str, row: str, asks: Asks, ignored: bool = False) -> None:
-    """Has ``owner.name`` object, in the words of a row, where ``asks`` is true of its arguments.
+def _guard(owner: Any, name: str, row: str, applies: Test, ignored: bool = False) -> None:
+    """Has ``owner.name`` object, in the words of a row, where ``applies`` is true of its arguments.
 
     What is ``ignored`` goes on under every policy: a Gaudi refuses nothing there, it does not do it.
 
@@ -96,7 +96,7 @@ def _guard(owner: Any, name: str, row: str, asks: Asks, ignored: bool = False) -
         return
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        if asks(*args, **kwargs):
+        if applies(*args, **kwargs):
             object_to(row, ignored)
         return original(*args, **kwargs)
 
@@ -138,26 +138,26 @@ def object_to(name: str, ignored: bool = False) -> None:
         raise NotImplementedError(
             f"{site}: {row.rule} {text} (emulated HPU; HPUSHIM_POLICY=observe goes on)"
         )
-    if (name, site) not in _told:
-        _told.add((name, site))
-        objections.tell(row.rule, site, text, refused=not ignored)
+    if (name, site) not in _reported:
+        _reported.add((name, site))
+        objections.report(row.rule, site, text, refused=not ignored)
 
 
 def _verdict(name: str) -> Any:
     """What the matrix says of a row's name on the emulated target."""
     profile = profiles.current()
-    return _judged(name, profile.gaudi, profile.release, profile.lazy)
+    return _assessed(name, profile.gaudi, profile.release, profile.lazy)
 
 
 @functools.cache
-def _judged(name: str, gaudi: Generation, release: str, lazy: bool) -> Any:
+def _assessed(name: str, gaudi: Generation, release: str, lazy: bool) -> Any:
     from hpushim.matrix import load
     from hpushim.model import Target
 
     row = load().row(name)
     assert row is not None, name
     here = Target(gaudi=gaudi, stack=release, mode="lazy" if lazy else "eager")
-    return load().judge(row, here)
+    return load().assess(row, here)
 
 
 def refuses(name: str) -> bool:
@@ -165,12 +165,12 @@ def refuses(name: str) -> bool:
     return bool(_verdict(name).status == "unsupported")
 
 
-# -- what is asked ------------------------------------------------------------------------------
+# -- what is tested ------------------------------------------------------------------------------
 
 
-def _where_refused(row: str, asks: Asks) -> Asks:
+def _where_refused(row: str, applies: Test) -> Test:
     """The question, on the targets alone that refuse it."""
-    return lambda *args, **kwargs: asks(*args, **kwargs) and refuses(row)
+    return lambda *args, **kwargs: applies(*args, **kwargs) and refuses(row)
 
 
 def _nests_on_hpu(*args: Any, **kwargs: Any) -> bool:
@@ -222,7 +222,7 @@ def _script_on_hpu(script: Any, *args: Any, **kwargs: Any) -> bool:
     return any(_is_on_hpu(one) for one in tensors)
 
 
-def _binds_card(*args: Any, **kwargs: Any) -> bool:
+def _binds_device(*args: Any, **kwargs: Any) -> bool:
     """``init_process_group(device_id=)``: later groups inherit theirs."""
     import torch.distributed as dist
 

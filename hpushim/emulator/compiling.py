@@ -62,13 +62,13 @@ def folders(torch: Any) -> list[str]:
 
 def compiler() -> str:
     """The C++ compiler to use. Raises EmulatorError when there is none."""
-    asked = os.environ.get("CXX")
-    for candidate in [asked] if asked else ["g++", "c++", "clang++"]:
+    chosen = os.environ.get("CXX")
+    for candidate in [chosen] if chosen else ["g++", "c++", "clang++"]:
         found = shutil.which(candidate)
         if found:
             return found
     raise EmulatorError(
-        f"no C++ compiler found (looked for {asked or 'g++, c++, clang++'}); the emulated HPU is compiled once for "
+        f"no C++ compiler found (looked for {chosen or 'g++, c++, clang++'}); the emulated HPU is compiled once for "
         "each torch; install one (Debian, Ubuntu: apt install g++), set CXX, or install a hpushim-device wheel that "
         "python -m hpushim.emulator.prebuild has made elsewhere"
     )

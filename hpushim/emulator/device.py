@@ -87,7 +87,7 @@ def _answer_for_hpu() -> None:
     kind: Any = torch.Tensor
     rows = torch.contiguous_format
     on_hpu = load().is_contiguous_on_hpu
-    make, asked = kind.contiguous, kind.is_contiguous
+    make, plain_check = kind.contiguous, kind.is_contiguous
 
     def is_plain(tensor: Any, form: Any) -> bool:
         return (
@@ -96,17 +96,17 @@ def _answer_for_hpu() -> None:
             and type(tensor) in (kind, torch.nn.Parameter)
         )
 
-    @functools.wraps(asked)
+    @functools.wraps(plain_check)
     def is_contiguous(self: Any, memory_format: Any = rows) -> bool:
         return bool(
             on_hpu(self)
             if is_plain(self, memory_format)
-            else asked(self, memory_format=memory_format)
+            else plain_check(self, memory_format=memory_format)
         )
 
     @functools.wraps(make)
     def contiguous(self: Any, memory_format: Any = rows) -> Any:
-        if is_plain(self, memory_format) and asked(self) and not on_hpu(self):
+        if is_plain(self, memory_format) and plain_check(self) and not on_hpu(self):
             return self.clone(memory_format=rows)
         return make(self, memory_format=memory_format)
 

@@ -29,7 +29,7 @@ def register() -> None:
 
 
 def _end(process: int) -> None:
-    if os.getpid() != process:  # a fork has none of the threads, and not its own books
+    if os.getpid() != process:  # a fork has none of the threads, and not its own ledger
         return
     native = device.load()
     try:  # Ctrl-C in one of them leaves out no other: groups that stay would be waited for without end
@@ -46,11 +46,11 @@ def _end_groups(native: Any) -> None:
     """Wait for what is under way in groups of hccl, for as long as their time-outs allow, and close all groups."""
     if not hasattr(native, "end_collectives") or not native.end_collectives():
         return
-    begun, told = time.monotonic(), False
+    begun, reported = time.monotonic(), False
     try:
         while not native.collectives_ended(_POLL_S):
-            if not told and time.monotonic() - begun > _PATIENCE_S:
-                told = True
+            if not reported and time.monotonic() - begun > _PATIENCE_S:
+                reported = True
                 compiling.say(
                     "hpushim: the program ended with unfinished collectives, which other ranks have not "
                     "joined (hccl, emulated); press Ctrl-C to stop waiting\n"

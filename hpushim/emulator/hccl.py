@@ -69,10 +69,10 @@ def _refusals(matrix: Matrix, profile: Profile) -> list[tuple[str, str, str]]:
     found = []
     for key, name in _ROWS.items():
         row = matrix.row(name)
-        if row and (key in _ALWAYS or matrix.judge(row, target).status == "unsupported"):
+        if row and (key in _ALWAYS or matrix.assess(row, target).status == "unsupported"):
             found.append((key, row.rule, said(row)))
     for row in matrix.find("torch.distributed.ReduceOp.*"):
-        if matrix.judge(row, target).status == "unsupported":
+        if matrix.assess(row, target).status == "unsupported":
             found += [
                 (name.removeprefix("torch.distributed."), row.rule, said(row)) for name in row.names
             ]

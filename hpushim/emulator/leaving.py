@@ -33,21 +33,21 @@ def begin() -> None:
 
 
 def leave(
-    books: dict[str, Any], rank: int | None, first_elsewhere: str, *, unfinished: bool = False
+    ledger: dict[str, Any], rank: int | None, first_elsewhere: str, *, unfinished: bool = False
 ) -> None:
     """Write the totals of this process. What cannot be written is left out: a run never fails by its story."""
     where = folder()
     if where is None:
         return
     kept: dict[str, Any] = {
-        name: value for name, value in books.items() if isinstance(value, (int, str, bool))
+        name: value for name, value in ledger.items() if isinstance(value, (int, str, bool))
     }
     for name in ("compute_operators", "fallback_operators", "parameters"):
-        kept[name] = dict(list(books[name].items())[:_MOST])
-    kept["recompilation_causes"] = books["recompilation_causes"][:_MOST]
-    kept["demoted"] = sorted({one["what"] for one in books["demotion_lines"]})[:_MOST]
-    kept["refused"] = books["objections"][:_MOST]
-    kept["steps"] = books["steps"]
+        kept[name] = dict(list(ledger[name].items())[:_MOST])
+    kept["recompilation_causes"] = ledger["recompilation_causes"][:_MOST]
+    kept["demoted"] = sorted({one["what"] for one in ledger["demotion_lines"]})[:_MOST]
+    kept["refused"] = ledger["objections"][:_MOST]
+    kept["steps"] = ledger["steps"]
     kept["rank"] = rank
     kept["unfinished"] = unfinished
     kept["first_elsewhere"] = first_elsewhere

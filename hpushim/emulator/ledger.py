@@ -99,7 +99,7 @@ def snapshot() -> dict[str, Any]:
         ),
         "recompilation_causes": [_cause(*cause) for cause in causes],
         "parameters": dict(steps.now().parameters),
-        "steps": steps.now().told(),
+        "steps": steps.now().data(),
         "graph_breaks": _graph_breaks(),
         "first_compute_on_cpu": native.first_compute_elsewhere(),
         "objections": [

@@ -137,7 +137,7 @@ def _take(path: Path, part: str, folder: int) -> Path:
     return path
 
 
-def _holds_books(descriptor: int) -> bool:
+def _holds_records(descriptor: int) -> bool:
     """Whether a file holds the ledger of a run that ended; a head without records loses nothing."""
     return os.fstat(descriptor).st_size > len(_NOT_YET)
 
@@ -150,7 +150,7 @@ def _keep_earlier(path: Path, part: str, held: int, folder: int) -> int:
         number += 1
     kept = _numbered(path, number)
     moved = not part and _move_parts(path, kept, folder)
-    if _holds_books(held):
+    if _holds_records(held):
         moved = True
         os.rename(path.name + part, kept.name + part, src_dir_fd=folder, dst_dir_fd=folder)
         os.close(held)
@@ -222,7 +222,7 @@ def _move_parts(path: Path, kept: Path, folder: int) -> bool:
             held = _locked(name, folder)
             if held is None:  # a rank of this run has it already
                 continue
-            if _holds_books(held):
+            if _holds_records(held):
                 to = kept.name + name.removeprefix(path.name)
                 os.rename(name, to, src_dir_fd=folder, dst_dir_fd=folder)
                 moved = True
@@ -252,10 +252,10 @@ def _is_complete(path: Path) -> bool:
             return False
         quietly = os.O_NOFOLLOW | os.O_NONBLOCK
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | quietly)) as file:
-            books = json.loads(file.read())
+            records = json.loads(file.read())
     except (OSError, ValueError):
         return False
-    return isinstance(books, dict) and books.get("complete") is True
+    return isinstance(records, dict) and records.get("complete") is True
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def enforce() -> None:
     native = device.load()
     native.set_library_roots(ledger.library_roots())
     device.set_memory_limit(profile.memory_bytes * _pool_percent() // 100)
-    native.set_teller(tell)
+    native.set_teller(report)
     native.set_objections(
         profile.gaudi,
         _POLICIES.index(profile.policy),
@@ -70,10 +70,10 @@ def bits(dtypes: Iterable[str]) -> int:
     return sum(1 << _NUMBERS[name] for name in set(dtypes) if name in _NUMBERS)
 
 
-def tell(code: str, line: str, text: str, refused: bool = True) -> None:
+def report(code: str, line: str, text: str, refused: bool = True) -> None:
     """Say what Gaudi would have refused, or objected to: rank 0 alone, to the logger of the shim."""
     ledger.add_objection(code, line, text, refused=refused)
-    if messages.verbosity() != "quiet" and messages.is_speaker():
+    if messages.verbosity() != "quiet" and messages.reports_here():
         messages.emit(logging.WARNING, f"{code} {line}: {text} (emulated)")
 
 

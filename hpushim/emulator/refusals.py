@@ -41,7 +41,7 @@ def _codes() -> dict[str, str]:
     codes = {subject: row.rule if row is not None else "" for subject, row in rows.items()}
     profile = profiles.current()
     here = Target(gaudi=profile.gaudi, stack=profile.release)
-    if (row := load().row("torch.Generator")) and load().judge(row, here).status == "unsupported":
+    if (row := load().row("torch.Generator")) and load().assess(row, here).status == "unsupported":
         codes["generator"] = row.rule
     return codes
 

@@ -83,7 +83,7 @@ class Timeline:
             ]
             self._stride *= 2
 
-    def told(self) -> dict[str, Any]:
+    def data(self) -> dict[str, Any]:
         """The timeline as plain data."""
         return {
             "count": self.steps,

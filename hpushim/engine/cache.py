@@ -30,14 +30,14 @@ _OTHERS = 5000
 _NOTHING = b"\x80"
 
 _Question = tuple[str, Any]
-#: Questions to the project with their answers: which part of it, what was asked, what it said.
-Asked = list[tuple[str, Any, Any]]
+#: Questions to the project with their answers: which part of it, the question, the answer.
+Questions = list[tuple[str, Any, Any]]
 
 
 class _Variant(msgspec.Struct, array_like=True):
     """What was found, and the questions to the project on which that rests, each with its answer."""
 
-    asked: Asked
+    questions: Questions
     result: FileResult
     #: Whether the result carries the file's bytes, which are not kept.
     before: bool
@@ -59,7 +59,7 @@ class Cache:
         self._known = self._read()
         self._used: dict[bytes, Entry] = {}
         self._changed = False
-        self._asked: dict[_Question, Any] = {}
+        self._answered: dict[_Question, Any] = {}
         self._project: dict[str, Watched] = {}
 
     # -- files ------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Cache:
     def watch(self, project: Project) -> Project:
         """The same project, whose answers are noted for the file that is at work."""
         sets = {
-            name: Watched(name, getattr(project, name), self._asked)
+            name: Watched(name, getattr(project, name), self._answered)
             for name in (
                 "methods",
                 "modules",
@@ -93,10 +93,10 @@ class Cache:
             )
         }
         named = {
-            field: tuple((name, Watched(f"{field} {name}", each, self._asked)) for name, each in getattr(project, field))
+            field: tuple((name, Watched(f"{field} {name}", each, self._answered)) for name, each in getattr(project, field))
             for field in ("collected", "spread")
         }  # fmt: skip
-        mentions = Watched("mentions", project.mentions or (), self._asked)
+        mentions = Watched("mentions", project.mentions or (), self._answered)
         every = (*sets.values(), *(each for pairs in named.values() for _, each in pairs), mentions)
         self._project = {each.name: each for each in every}
         fields: Any = {**sets, **named, "mentions": mentions}
@@ -105,7 +105,7 @@ class Cache:
     def find(self, key: bytes, data: bytes) -> FileResult | None:
         """What was found in a file, if the project would answer as it did then."""
         for variant in self._used[key].variants:
-            if all(self._answers(*each) for each in variant.asked):
+            if all(self._answers(*each) for each in variant.questions):
                 before = data if variant.before else None
                 return msgspec.structs.replace(variant.result, before=before)
         return None
@@ -116,17 +116,17 @@ class Cache:
 
     def begin(self) -> None:
         """Another file is at work."""
-        self._asked.clear()
+        self._answered.clear()
 
-    def asked(self) -> Asked:
+    def questions(self) -> Questions:
         """What the rules requested from the project since."""
-        return [(*question, answer) for question, answer in self._asked.items()]
+        return [(*question, answer) for question, answer in self._answered.items()]
 
-    def put(self, key: bytes, result: FileResult, asked: Asked) -> None:
+    def put(self, key: bytes, result: FileResult, questions: Questions) -> None:
         """Keeps what was found in a file. What failed is tried again: the next run may have more time."""
         if result.status != "failed":
             kept = msgspec.structs.replace(result, before=None)
-            variant = _Variant(asked, kept, result.before is not None)
+            variant = _Variant(questions, kept, result.before is not None)
             entry = self._used[key]
             entry.variants = [variant, *entry.variants[: _VARIANTS - 1]]
             self._changed = True
@@ -152,10 +152,10 @@ class Cache:
 class Watched(Set[Any]):
     """A set that notes what is read of it: by member, whether there is any, or all of it."""
 
-    def __init__(self, name: str, items: Collection[Any], asked: dict[_Question, Any]) -> None:
+    def __init__(self, name: str, items: Collection[Any], questions: dict[_Question, Any]) -> None:
         self.name = name
         self._items = items
-        self._asked = asked
+        self._answered = questions
         self._whole = ""
 
     @classmethod
@@ -174,7 +174,7 @@ class Watched(Set[Any]):
         return (tuple(question) if isinstance(question, list) else question) in self._items
 
     def _note(self, question: Any) -> Any:
-        answer = self._asked[self.name, question] = self.answer(question)
+        answer = self._answered[self.name, question] = self.answer(question)
         return answer
 
     def __contains__(self, item: object) -> bool:

@@ -63,7 +63,7 @@ class Facts:
         self._said: list[tuple[File, Said]] = []
         #: The facts that rules want by name, and how each spreads.
         self._named = dict(fact for rule in rules() for fact in rule.named_facts)
-        self._asked_for = {text for rule in rules() for text in rule.wants.project}
+        self._wanted_texts = {text for rule in rules() for text in rule.wants.project}
 
     def see(self, file: File, data: bytes) -> None:
         self.add(file, self.said(file, data))
@@ -83,8 +83,8 @@ class Facts:
         code = b"\n" + data if file.kind in ("python", "notebook") else data
         code = code.replace(b"\r\n", b"\n")  # what is found by lines is found whatever ends them
         for fact in _wanted():
-            asked = file.kind in fact.kinds and (fact.of is None or fact.of(file.shown))
-            if asked and (found := set(fact.find(code))):
+            applies = file.kind in fact.kinds and (fact.of is None or fact.of(file.shown))
+            if applies and (found := set(fact.find(code))):
                 collected[fact.name] = tuple(sorted(found))
         if file.kind == "python":
             methods.update(_METHOD.findall(code))
@@ -114,7 +114,7 @@ class Facts:
         )
 
     def _mentioned(self, data: bytes) -> frozenset[str]:
-        return dispatch.texts(rules()).held(words_in(data)) & self._asked_for
+        return dispatch.texts(rules()).held(words_in(data)) & self._wanted_texts
 
     def project(self, root: Path, files: Sequence[File]) -> Project:
         own = modules(root, files)
@@ -156,8 +156,8 @@ class Facts:
         A folder without code, or of documents, is about the one around it.
         """
         facts = [fact.name for fact in _wanted() if fact.installs]
-        told = {file.shown: [(name, _text(each)) for name in facts for each in said.collected.get(name, ())] for file, said in self._said}  # fmt: skip
-        asking = [(file.shown, [*said.pins, *told[file.shown]]) for file, said in self._said]
+        found_in = {file.shown: [(name, _text(each)) for name in facts for each in said.collected.get(name, ())] for file, said in self._said}  # fmt: skip
+        asking = [(file.shown, [*said.pins, *found_in[file.shown]]) for file, said in self._said]
         asking = [(path, pinned) for path, pinned in asking if pinned]
         if not asking:
             return {}
@@ -173,7 +173,7 @@ class Facts:
         found: dict[str, frozenset[str]] = {}
         for path, pinned in asking:
             place = PurePath(path)
-            if told[path]:  # what lies among documents is about what is around those
+            if found_in[path]:  # what lies among documents is about what is around those
                 place = next((f for f in reversed(place.parents) if f.name in _DOCUMENTS), place)
             run = below.get(_with_code(place, below), frozenset())
             run |= self._links.needs(run)

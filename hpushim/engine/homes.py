@@ -95,8 +95,8 @@ class Homes:
 
     def _module(self, user: str, home: str) -> str:
         """What ``user`` calls ``home`` in an import; "" where that is not known."""
-        asked = sorted(self._imports.get(user, ()))
-        for module, name in asked:
+        imported = sorted(self._imports.get(user, ()))
+        for module, name in imported:
             for each in (module, f"{module}{name}" if module.endswith(".") else f"{module}.{name}"):
                 if (name or each is module) and self._is(user, each, home):
                     return each
@@ -105,11 +105,11 @@ class Homes:
         near = near or any(PurePath(each).parent == around for each in needs)
         if home not in needs and not (near and self._is_light(home)):
             return ""  # what it does, and needs, when it is loaded is not known
-        relative = any(module.startswith(".") for module, _ in asked)
+        relative = any(module.startswith(".") for module, _ in imported)
         if relative and (name := self._relative(user, home)):
             return name
         beside = [one for path, one in self._imports.items() if PurePath(path).parent == folder]
-        for module, _ in sorted({*asked, *(each for one in beside for each in one)}):
+        for module, _ in sorted({*imported, *(each for one in beside for each in one)}):
             names = tuple(module.split("."))
             for base in (folder.parts[:n] for n in range(len(folder.parts), -1, -1)):
                 name = ".".join(_parts(home)[len(base) :])
@@ -122,8 +122,8 @@ class Homes:
     def _called(self) -> dict[str, set[str]]:
         """What each file is called by those that import it."""
         found: dict[str, set[str]] = {}
-        for path, asked in self._imports.items():
-            for module, name in asked:
+        for path, imported in self._imports.items():
+            for module, name in imported:
                 for each in (module, f"{module}{name}" if module.endswith(".") else f"{module}.{name}"):  # fmt: skip
                     for there in self._links.found(path, each) if name or each is module else ():
                         found.setdefault(there, set()).add(each)

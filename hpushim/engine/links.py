@@ -130,7 +130,7 @@ class Links:
         imports: Mapping[str, Collection[tuple[str, str]]],
         optional: Mapping[str, Collection[tuple[str, str]]] = MappingProxyType({}),
     ) -> None:
-        self._asked = imports
+        self._imported = imports
         self._optional = optional
         #: What was found before: the files of a folder import the same.
         self._known: dict[tuple[_Parts, str, str], frozenset[str]] = {}
@@ -157,7 +157,7 @@ class Links:
         if not any(self._optional.values()):
             return frozenset()
         back = self._resolved[1]
-        own = self._asked.keys() - {*apart}
+        own = self._imported.keys() - {*apart}
         roots = {path for path in own if not back.get(path, set()) - {path, *apart}}
         return frozenset(own) - self.certain(
             {each for path in roots for each in self._before[path]}
@@ -166,7 +166,7 @@ class Links:
     def only_through(self, gates: Collection[str], apart: Collection[str]) -> frozenset[str]:
         """``gates`` and the files that all but ``apart`` import through one of them alone."""
         inner = self.needs(gates)
-        return inner - self.needs(self._asked.keys() - inner - {*apart}, gates)
+        return inner - self.needs(self._imported.keys() - inner - {*apart}, gates)
 
     def needing(self, starts: Collection[str]) -> frozenset[str]:
         """``starts`` and the files that import one of them, however far."""
@@ -174,12 +174,12 @@ class Links:
 
     def found(self, path: str, module: str, name: str = "") -> frozenset[str]:
         """The files that a module may be, or a name that is taken from it, where the file at ``path`` imports it."""
-        asked = (_folder(path), module, name)
-        found = self._known.get(asked)
+        imports_of = (_folder(path), module, name)
+        found = self._known.get(imports_of)
         if found is None:
             by_parts, by_last, packages = self._places
-            every = _candidates(*asked, by_parts, by_last, packages)
-            found = self._known[asked] = frozenset(by_parts[each] for each in every)
+            every = _candidates(*imports_of, by_parts, by_last, packages)
+            found = self._known[imports_of] = frozenset(by_parts[each] for each in every)
         return found
 
     def taking(self, starts: Collection[str]) -> frozenset[str]:
@@ -189,8 +189,8 @@ class Links:
     @cached_property
     def _takers(self) -> dict[str, set[str]]:
         edges: defaultdict[str, set[str]] = defaultdict(set)
-        for path, asked in self._asked.items():
-            for module, name in asked:
+        for path, imports_of in self._imported.items():
+            for module, name in imports_of:
                 for origin in self._origins(path, module, name, set()):
                     edges[origin].add(path)
         return edges
@@ -199,8 +199,8 @@ class Links:
     def _taken(self) -> dict[tuple[str, str], list[str]]:
         """The modules that a file takes a name from."""
         found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for path, asked in self._asked.items():
-            for module, name in asked:
+        for path, imports_of in self._imported.items():
+            for module, name in imports_of:
                 if name:
                     found[path, name].append(module)
         return found
@@ -233,7 +233,7 @@ class Links:
         by_parts: dict[_Parts, str] = {}
         by_last: defaultdict[str, list[_Parts]] = defaultdict(list)
         packages: set[_Parts] = set()
-        for path in self._asked:
+        for path in self._imported:
             pure = PurePath(path)
             parts = pure.with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
@@ -250,7 +250,7 @@ class Links:
     @cached_property
     def _before(self) -> dict[str, tuple[str, ...]]:
         """What runs where a file is imported: itself, and the packages around it."""
-        return {path: (path, *self._run_before(path)) for path in self._asked}
+        return {path: (path, *self._run_before(path)) for path in self._imported}
 
     @cached_property
     def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -264,8 +264,8 @@ class Links:
     ) -> dict[str, set[str]]:
         """What each file imports, and what Python runs before that, without ``apart``; ``back``: by whom."""
         on: defaultdict[str, set[str]] = defaultdict(set)
-        for path, asked in self._asked.items():
-            for module, name in {*asked} - {*apart.get(path, ())} if apart else asked:
+        for path, imports_of in self._imported.items():
+            for module, name in {*imports_of} - {*apart.get(path, ())} if apart else imports_of:
                 for wanted in {name, ""}:
                     for found in self.found(path, module, wanted):
                         on[path].update(self._before[found])

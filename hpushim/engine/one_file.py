@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.base.diagnostics import diagnostic
-from hpushim.engine.base.edits import composed, overlap, splice
-from hpushim.engine.base.kind import Kind
-from hpushim.engine.context import Context, Unparsable
-from hpushim.engine.data.document import Document
-from hpushim.engine.judge import (
+from hpushim.engine.assess import (
     examine_document,
     examine_module,
     interesting,
     own_words,
     parse,
 )
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.edits import composed, overlap, splice
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.context import Context, Unparsable
+from hpushim.engine.data.document import Document
 from hpushim.model import Edit, Finding, Span
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ class _Cells:
         why = why or notebooks.unproven(notebook, after)
         if why is not None:
             taken = tuple(msgspec.structs.replace(f, applied=False) for f in findings)
-            told = diagnostic("HPU004", f"this notebook is not rewritten: {why}")
-            return Settled(document.text, (*taken, told))
+            refusal = diagnostic("HPU004", f"this notebook is not rewritten: {why}")
+            return Settled(document.text, (*taken, refusal))
         steps: list[tuple[Edit, ...]] = [edits]
         if tidying := notebooks.tidy(notebook, after):
             steps.append(tuple(tidying))

@@ -62,8 +62,8 @@ def analyse(
     matrix = matrix or load()
     paths = paths or (Path(),)
     head = state(matrix) if cache else None
-    asked = target, select, ignore, propose
-    whole = _whole(paths, exclude, asked, matrix, head) if head and not given else None
+    how = target, select, ignore, propose
+    whole = _whole(paths, exclude, how, matrix, head) if head and not given else None
     report = whole.report() if whole else None
     if report is None:
         from hpushim.engine import (
@@ -71,10 +71,10 @@ def analyse(
         )  # imports the rules' words, which a report that is kept needs not
 
         run = runs.Run(paths, target, matrix, select, ignore, exclude, unsafe=propose, given=given, head=head, whole=whole)  # fmt: skip
-        judge = runs.proposed if propose else runs.analysed
-        results = run.results(judge, jobs, progress)
+        assess = runs.proposed if propose else runs.analysed
+        results = run.results(assess, jobs, progress)
         if not given:
-            results = run.followed(judge, results)
+            results = run.followed(assess, results)
         report = run.report(run.as_they_are(results))
         if whole:
             whole.keep(report)
@@ -159,12 +159,12 @@ def undo(path: Path, *, force: bool = False) -> journal.Restored:
 
 
 def _whole(
-    paths: Sequence[Path], exclude: Sequence[str], asked: object, matrix: Matrix, head: bytes
+    paths: Sequence[Path], exclude: Sequence[str], how: object, matrix: Matrix, head: bytes
 ) -> Whole | None:
     """What is kept of folders; None for files, and where the user has no folder for it."""
     with suppress(OSError):
         if all(map(os.path.isdir, paths)):
-            return Whole(paths, project_root(paths), exclude, asked, matrix, head)
+            return Whole(paths, project_root(paths), exclude, how, matrix, head)
     return None
 
 

@@ -11,9 +11,10 @@ import msgspec
 
 from hpushim import showing
 from hpushim.engine.around import NAMED
+from hpushim.engine.assess import accounted, interesting, own_words, parse, wanted_kinds
 from hpushim.engine.base.accounted import Accounted
 from hpushim.engine.base.diagnostics import diagnostic
-from hpushim.engine.cache import Asked, Cache, Entry
+from hpushim.engine.cache import Cache, Entry, Questions
 from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.facts import Facts
 from hpushim.engine.files import pool
@@ -30,7 +31,6 @@ from hpushim.engine.files.discover import (
     written_here,
 )
 from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
-from hpushim.engine.judge import accounted, interesting, own_words, parse, wanted_kinds
 from hpushim.engine.one_file import examine, settle
 from hpushim.engine.rules.registry import every_rule, porting, sharing
 from hpushim.engine.rules.wants import OFF, TAKE_DEVICES
@@ -44,7 +44,7 @@ from hpushim.pycode.steps import TooManySteps
 
 #: Called after each file with how many are done, how many there are, and the path.
 Progress = Callable[[int, int, str], None]
-#: Judges one file.
+#: Assesses one file.
 Judge = Callable[[File, Source, Context], FileResult]
 #: What a notebook shows: megabytes of words that say nothing.
 _PICTURE = lazily(rb'"image/[\w.+-]+":\s*(?:"[^"]*"|\[[^\]]*\])')
@@ -89,7 +89,7 @@ class Run:
         self.python_lines = 0
         self.kernels = counted(self.found.kernels)
         self.cache = self._opened(head, target, select, ignore, unsafe) if head else None
-        #: What stands for each file in the cache.
+        #: The key of each file in the cache.
         self.keys: list[bytes] = []
         self.facts = facts = Facts()
         own = own_words(matrix)
@@ -177,7 +177,7 @@ class Run:
 
     def results(
         self,
-        judge: Judge,
+        assess: Judge,
         jobs: int | None,
         progress: Progress | None,
     ) -> list[FileResult]:
@@ -199,14 +199,14 @@ class Run:
         sizes = [len(data) for _, _, data in work]
         if len(work) > _MANY:
             every_rule()  # loaded before processes are forked, which have them then
-        one = partial(_one, judge=judge, context=self.context, cache=self.cache)
+        one = partial(_one, assess=assess, context=self.context, cache=self.cache)
         # Closed at once where somebody stops in the middle: its children must not go on.
         with closing(pool.each(one, work, sizes, jobs, _lost)) as results:
-            for number, (result, asked) in results:
+            for number, (result, questions) in results:
                 index, file, _ = work[number]
                 done[index] = result
                 if self.cache:
-                    self.cache.put(self.keys[index], result, asked)
+                    self.cache.put(self.keys[index], result, questions)
                 count += 1
                 if progress is not None:
                     progress(count, total, file.shown)
@@ -229,7 +229,7 @@ class Run:
         homes = self.facts.homes(texts, users, others)
         return self._again(migrated, results, {path for path, _ in homes}, homes=tuple(homes.items()))  # fmt: skip
 
-    def followed(self, judge: Judge, results: list[FileResult]) -> list[FileResult]:
+    def followed(self, assess: Judge, results: list[FileResult]) -> list[FileResult]:
         """The results where a file stays that programs need only through one which stays."""
         if self.style != "agnostic":
             return results
@@ -247,11 +247,11 @@ class Run:
             if any(finding.held and finding.severity == "error" for finding in result.findings)
         }
         leads = self.facts.leads(staying, changed) if staying and changed else {}
-        return self._again(judge, results, leads, leads=tuple(leads.items()))
+        return self._again(assess, results, leads, leads=tuple(leads.items()))
 
     def _again(
         self,
-        judge: Judge,
+        assess: Judge,
         results: list[FileResult],
         paths: Container[str],
         **known: tuple[tuple[object, str], ...],
@@ -261,7 +261,7 @@ class Run:
         context = msgspec.structs.replace(self.context, project=project)
         files = self.found.files
         return [
-            _judged((0, file, data), judge, context)
+            _assessed((0, file, data), assess, context)
             if file.shown in paths and isinstance(data := self._read(file, read(file.path)), bytes)
             else result
             for file, result in zip(files, results, strict=False)
@@ -276,7 +276,7 @@ class Run:
 
     def _unused(self, results: Iterable[FileResult]) -> frozenset[str]:
         """What has stops left to a person and is offered at most: files, functions, classes and methods that no code which a run may need uses."""
-        asked = {
+        questions = {
             (result.path, ".".join(finding.function.split(".")[:depth]))
             for result in results
             for depth in (1, 2)
@@ -284,15 +284,15 @@ class Run:
             if not finding.fix
             if finding.severity in ("error", "unknown") or finding.effect == "cpu"
         }
-        if not asked:
+        if not questions:
             return frozenset()
-        alone = {path for path, _ in asked if path.endswith(".py") and self.needed.reached} - self.needed.reached  # fmt: skip
+        alone = {path for path, _ in questions if path.endswith(".py") and self.needed.reached} - self.needed.reached  # fmt: skip
         apart = self.needed.around | self.needed.others
         code = (f for f in self.found.files if f.kind != "markdown" and f.shown not in apart)
         texts = ((f.shown, data) for f in code if isinstance(data := read(f.path), bytes))
         uses = Uses(texts, self.context.project.names(OFF))
         idle = {path for path in alone if uses.idle(path) and not self.facts.listed(path)}
-        return frozenset(f"{path}:{name}" for path, name in asked if name and uses.offered(path, name)) | idle  # fmt: skip
+        return frozenset(f"{path}:{name}" for path, name in questions if name and uses.offered(path, name)) | idle  # fmt: skip
 
     def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:
         """The results in path order."""
@@ -304,17 +304,17 @@ class Run:
         named = {f.row for result in results for f in result.findings if f.row}
         known = {name: row for name in sorted(named) if (row := matrix.row(name))}
         target = self.context.target
-        judged = {name: matrix.judge(row, target).status for name, row in known.items()}
+        assessed = {name: matrix.assess(row, target).status for name, row in known.items()}
         return Report(
             tool=f"hpushim {__version__}",
             target=target,
             files=tuple(results),
             root=str(self.root),
-            unknown=frozenset(name for name, status in judged.items() if status == "unknown"),
+            unknown=frozenset(name for name, status in assessed.items() if status == "unknown"),
             stage=stage,
             matrix=matrix.edition,
             rows={
-                name: Basis(judged[name], row.confidence, row.note, row.effort, row.effect)
+                name: Basis(assessed[name], row.confidence, row.note, row.effort, row.effect)
                 for name, row in known.items()
             },
             kernels=self.kernels,
@@ -351,20 +351,20 @@ def _defines(result: FileResult) -> bool:
 def _one(
     item: tuple[int, File, bytes],
     *,
-    judge: Judge,
+    assess: Judge,
     context: Context,
     cache: Cache | None,
-) -> tuple[FileResult, Asked]:
+) -> tuple[FileResult, Questions]:
     """The result for a file, with what was requested from the project for it."""
     if cache is None:
-        return _judged(item, judge, context), []
+        return _assessed(item, assess, context), []
     cache.begin()
-    return _judged(item, judge, context), cache.asked()
+    return _assessed(item, assess, context), cache.questions()
 
 
-def _judged(
+def _assessed(
     item: tuple[int, File, bytes],
-    judge: Judge,
+    assess: Judge,
     context: Context,
 ) -> FileResult:
     _, file, data = item
@@ -375,7 +375,7 @@ def _judged(
         return _passed(Passed(file.shown, why))
     try:
         source = decode(data, python=file.kind == "python")
-        return judge(file, source, context)
+        return assess(file, source, context)
     except Unreadable as error:
         return _failed(file, str(error), "HPU002")
     except Unparsable as error:
@@ -390,7 +390,7 @@ def _judged(
         return _failed(file, why, "HPU004")
 
 
-def _lost(item: tuple[int, File, bytes], why: str) -> tuple[FileResult, Asked]:
+def _lost(item: tuple[int, File, bytes], why: str) -> tuple[FileResult, Questions]:
     return _failed(item[1], why, "HPU002"), []
 
 

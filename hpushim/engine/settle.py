@@ -14,12 +14,12 @@ from typing import Protocol
 
 import msgspec
 
+from hpushim.engine.assess import examine_document, examine_module, parse
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.base.edits import Places, composed, overlap, splice
 from hpushim.engine.base.text import Text
 from hpushim.engine.context import Context, Examined, Unparsable
 from hpushim.engine.data.document import Document
-from hpushim.engine.judge import examine_document, examine_module, parse
 from hpushim.engine.plan import Group, Plan, groups, plan_changes, plan_edits
 from hpushim.engine.python import imports, lines
 from hpushim.engine.python.changes import Guard, Insert, Remove, Replace

@@ -32,9 +32,11 @@ class Store:
     ``head`` is the :func:`state` of hpushim in which it holds.
     """
 
-    def __init__(self, root: Path, asked: object, matrix: Matrix, head: bytes, ending: str) -> None:
+    def __init__(
+        self, root: Path, options: object, matrix: Matrix, head: bytes, ending: str
+    ) -> None:
         rows = [row for row in matrix.rows if row.origin]
-        text = repr((os.fspath(root), asked)).encode("utf-8", "surrogatepass")
+        text = repr((os.fspath(root), options)).encode("utf-8", "surrogatepass")
         name = blake2b(text + msgspec.json.encode(rows), digest_size=16).hexdigest()
         self._path = Path(_folder(), name + ending)
         self._head = head

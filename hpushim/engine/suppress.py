@@ -33,7 +33,7 @@ class _Directive:
 
 
 def suppress(
-    text: Text, findings: list[Finding], judged: Callable[[], Collection[str]], *, python: bool
+    text: Text, findings: list[Finding], assessed: Callable[[], Collection[str]], *, python: bool
 ) -> tuple[list[Finding], frozenset[str]]:
     """The findings that stay, unused directives among them, and the groups that lost a member.
 
@@ -53,7 +53,7 @@ def suppress(
             kept.append(finding)
         elif finding.fix is not None and finding.fix.group:
             held.add(finding.fix.group)
-    codes = judged()
+    codes = assessed()
     for directive in directives:
         kept += _complaint(text, directive, codes)
     return kept, frozenset(held)
@@ -72,11 +72,11 @@ class _Near:
         return self._whole + self._ordered[start:end]
 
 
-def _complaint(text: Text, directive: _Directive, judged: Collection[str]) -> list[Finding]:
+def _complaint(text: Text, directive: _Directive, assessed: Collection[str]) -> list[Finding]:
     start, end = text.position(directive.span.start), text.position(directive.span.end)
     if directive.wrong is not None:
         return [diagnostic("HPU007", directive.wrong, directive.span, start, end)]
-    idle = [code for code in directive.codes if code in judged and code not in directive.used]
+    idle = [code for code in directive.codes if code in assessed and code not in directive.used]
     if not idle:
         return []
     named = ", ".join(idle)

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from hpushim.patterns import lazily
 
-#: What says of names that they are there, and what only speaks of them: imports, ``__all__``, comments, texts of several words.
+#: What says of names that they are there, and what only mentions them: imports, ``__all__``, comments, texts of several words.
 _SPOKEN = lazily(
     rb"\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}|\n[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]*(?:\((?:[^()#]|#[^\n]*\n)*\)|[^\n]*)"
     rb"|\n__all__[ \t]*\+?=[ \t]*[\[(][^\])]*[\])]|#[^\n]*"
@@ -31,7 +31,7 @@ _END = lazily(rb"[ \t]*[,}\r\n]")
 #: A table of so many names is there for who picks one of them.
 _MANY = 3
 #: A condition that is an option.
-_ASKED = lazily(rb"[ \t]*if[ \t]+(?:\w+\.)+(\w+)[ \t]*(?:and\b[^\n]*)?:")
+_TESTED = lazily(rb"[ \t]*if[ \t]+(?:\w+\.)+(\w+)[ \t]*(?:and\b[^\n]*)?:")
 #: One that a run on one device does not meet.
 _SEVERAL = lazily(
     rb"[ \t]*if[ \t]+(?:len\()?(?:\w+\.)*(?:\w*(?:gpus|devices|world_size|device_count)|(?:num|n|count)_?gpu|device_ids|gpu_ids)(?:\(\)|\))?[ \t]*>[ \t]*1[ \t]*:"
@@ -135,7 +135,7 @@ class Uses:
     def _is_used(self, file: _File, use: re.Match[bytes], name: str) -> bool:
         if file.imports is None:
             return not self._is_setting(file, name)
-        if self._is_asked_for(use):
+        if self._is_requested(use):
             return False
         owner = _around(use)
         if owner is None:
@@ -146,15 +146,15 @@ class Uses:
             return above.startswith((b"@", b")")) and not _REGISTERS.match(above)
         return inside != name and not self._is_listed(use) and not self._is_within(file, use, owner)
 
-    def _is_asked_for(self, use: re.Match[bytes]) -> bool:
+    def _is_requested(self, use: re.Match[bytes]) -> bool:
         """Is a use under ``if args.profile:``, of an option that is off, or ``if len(gpus) > 1:``?"""
         lines = use.string[: use.start()].split(b"\n")
         depth = len(lines[-1]) - len(lines[-1].lstrip())
         for line in reversed(lines[:-1]):
             inner = len(line) - len(line.lstrip())
             if line.strip() and inner < depth:
-                asked = _ASKED.match(line)
-                if (asked and asked[1] in self._off) or _SEVERAL.match(line):
+                tested = _TESTED.match(line)
+                if (tested and tested[1] in self._off) or _SEVERAL.match(line):
                     return True
                 depth = inner
             if not depth:

@@ -49,8 +49,8 @@ class Whole:
         head: bytes,
     ) -> None:
         self._paths, self._root, self._exclude = paths, root, exclude
-        asked = [*map(os.path.realpath, paths)], tuple(exclude), options
-        self._store = Store(root, asked, matrix, head, ".whole")
+        identity = [*map(os.path.realpath, paths)], tuple(exclude), options
+        self._store = Store(root, identity, matrix, head, ".whole")
         #: The digest of each file as it was when it was assessed.
         self.seen: list[bytes] = []
 
@@ -65,7 +65,7 @@ class Whole:
     def _kinds(self) -> frozenset[Kind]:
         if self._kept:
             return self._kept.kinds  # the same rules have the same
-        from hpushim.engine.judge import wanted_kinds
+        from hpushim.engine.assess import wanted_kinds
 
         return wanted_kinds()
 
@@ -99,8 +99,8 @@ class Whole:
     def keep(self, report: Report) -> None:
         """Keeps what was found. What failed is tried again: the next run may have more time."""
         places = {file.shown: at for at, file in enumerate(self.found.files)}
-        told = {each.shown for each in self.found.passed}
-        if len(places) != len(self.seen) or any(each.status == "failed" and each.path not in told for each in report.files):  # fmt: skip
+        reported = {each.shown for each in self.found.passed}
+        if len(places) != len(self.seen) or any(each.status == "failed" and each.path not in reported for each in report.files):  # fmt: skip
             return
         before = [(at, places[each.path]) for at, each in enumerate(report.files) if each.before is not None]  # fmt: skip
         results = tuple(msgspec.structs.replace(each, before=None) for each in report.files)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpushim import quiet_git, safe_files, showing
+from hpushim.engine.assess import interesting, own_words
 from hpushim.engine.files import kinds
-from hpushim.engine.judge import interesting, own_words
 from hpushim.engine.project import migrate
 from hpushim.errors import HpushimError
 from hpushim.model import Target

@@ -9,9 +9,9 @@ import jinja2
 import msgspec
 
 from hpushim import showing
-from hpushim.ledgers.model import Told
+from hpushim.ledgers.model import Summary
 from hpushim.ledgers.stages import Stage, stages
-from hpushim.ledgers.telling import bytes_text, counted, steps_told
+from hpushim.ledgers.summary import bytes_text, counted, steps_text
 
 _BARS = 64
 _WIDTH, _HEIGHT = 640, 120  # of a chart, in its own units
@@ -33,7 +33,7 @@ class Bar(msgspec.Struct, frozen=True):
     says: str
 
 
-def render_html(told: Told) -> str:
+def render_html(summary: Summary) -> str:
     """The page."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("hpushim.ledgers"),
@@ -46,15 +46,15 @@ def render_html(told: Told) -> str:
     environment.filters["bytes"] = bytes_text
     environment.filters["counted"] = counted
     environment.filters["quoted"] = showing.quoted
-    rows = stages(told.steps, _BARS)
+    rows = stages(summary.steps, _BARS)
     files = [
-        (name, list(group)) for name, group in groupby(told.lines, key=lambda line: line.shown)
+        (name, list(group)) for name, group in groupby(summary.lines, key=lambda line: line.shown)
     ]
     page = environment.get_template("ledger.html")
     return page.render(
-        told=told,
+        summary=summary,
         title="hpushim: what ran (emulated)",
-        steps=steps_told(told.steps),
+        steps=steps_text(summary.steps),
         rows=rows,
         own=[one for one in files if one[1][0].own],
         libraries=[one for one in files if not one[1][0].own],

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hpushim import showing
-from hpushim.ledgers.model import Event, Line, Told
+from hpushim.ledgers.model import Event, Line, Summary
 from hpushim.model import Finding, Report
 
 #: Codes whose findings are of the same kind of trouble as an event, by the event's kind.
@@ -57,7 +57,7 @@ class Joined(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def join(report: Report, told: Told) -> Joined:
+def join(report: Report, summary: Summary) -> Joined:
     """Hold ``report`` beside what a run did."""
     root = Path(os.path.realpath(report.root))
     paths = {str(root / file.path): file.path for file in report.files}
@@ -65,7 +65,9 @@ def join(report: Report, told: Told) -> Joined:
         file.path: [f for f in file.findings if f.code in _ALL_CODES] for file in report.files
     }
     here = [
-        (paths[real], line) for line in told.lines if (real := os.path.realpath(line.file)) in paths
+        (paths[real], line)
+        for line in summary.lines
+        if (real := os.path.realpath(line.file)) in paths
     ]
     happened: list[Happened] = []
     unpredicted: list[Happened] = []
@@ -78,10 +80,10 @@ def join(report: Report, told: Told) -> Joined:
         for f in found
         if path in ran and f.code in _CODES["recompilation"]
     ]
-    told_of_shapes = False
+    reported_shapes = False
     for path, line in here:
         for event in line.events:
-            if event.kind not in _CODES or not _in_training(event, told):
+            if event.kind not in _CODES or not _in_training(event, summary):
                 continue
             matching = tuple(f for f in findings[path] if _says(f, line, event))
             one = Happened(path, line.line, line.source, event, matching)
@@ -90,9 +92,9 @@ def join(report: Report, told: Told) -> Joined:
                 happened.append(one)
             elif event.kind != "recompilation":
                 unpredicted.append(one)
-            elif not told_of_shapes:
+            elif not reported_shapes:
                 # One size that changes shows at every line that it reaches: reported once, at its first.
-                told_of_shapes = True
+                reported_shapes = True
                 first = _first_of(here) or (path, line, event)
                 one = Happened(
                     first[0],
@@ -111,12 +113,12 @@ def join(report: Report, told: Told) -> Joined:
         if (path, finding) not in used
     ]
     return Joined(
-        told.path,
+        summary.path,
         tuple(happened),
         tuple(unpredicted),
         tuple(unseen),
         len(ran),
-        told.notes[1:],
+        summary.notes[1:],
     )
 
 
@@ -125,11 +127,11 @@ def _says(finding: Finding, line: Line, event: Event) -> bool:
     return inside and finding.code in _CODES[event.kind]
 
 
-def _in_training(event: Event, told: Told) -> bool:
+def _in_training(event: Event, summary: Summary) -> bool:
     """Whether an event may be one of the training itself: a checkpoint's copies after the last step are not."""
-    if event.kind != "host_sync" or not told.after:
+    if event.kind != "host_sync" or not summary.after:
         return True
-    return not (event.bytes and event.count <= told.after.get("host_syncs", 0))
+    return not (event.bytes and event.count <= summary.after.get("host_syncs", 0))
 
 
 def _first_of(here: list[tuple[str, Line]]) -> tuple[str, Line, Event] | None:

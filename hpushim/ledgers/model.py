@@ -104,7 +104,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     sites: Count = 0
 
 
-class Books(msgspec.Struct, frozen=True):
+class Records(msgspec.Struct, frozen=True):
     """The ledger of one process."""
 
     schema_version: int
@@ -145,7 +145,7 @@ class Process(msgspec.Struct, frozen=True):
     """The ledger of one process of a run: ``""`` for its first, else ``rank1`` or ``pid123``."""
 
     name: str
-    books: Books
+    records: Records
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -154,9 +154,9 @@ class Ledger(msgspec.Struct, frozen=True):
     path: str
     processes: int
     #: Counts added up, the largest peak, every line once.
-    joined: Books
+    joined: Records
     #: The process that took most steps, without its lines.
-    main: Books
+    main: Records
     #: Steps after each process's first one, and the times that they waited for a value.
     later: tuple[int, int] = (0, 0)
     #: What had no room, by the process.
@@ -221,7 +221,7 @@ class Fact(msgspec.Struct, frozen=True):
     advice: Advice | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
+class Summary(msgspec.Struct, frozen=True):
     """What the renderers show."""
 
     path: str

@@ -9,7 +9,7 @@ import msgspec
 
 from hpushim import safe_files, showing
 from hpushim.errors import HpushimError
-from hpushim.ledgers.model import SCHEMA_VERSION, Books, Ledger, Process
+from hpushim.ledgers.model import SCHEMA_VERSION, Ledger, Process, Records
 from hpushim.ledgers.together import Together
 
 _LIMIT = 64 << 20  # bytes of one file
@@ -31,9 +31,9 @@ def read(path: Path) -> Ledger:
         raise HpushimError(f"{_quoted(path)}: files of {len(files):,} processes lie there, more than the {_MOST_PROCESSES:,} of one run; move those of other runs away")  # fmt: skip
     together, unfinished, written = Together(), [], 0.0
     for name, file in files:
-        books = _books(file)
-        if books.complete:
-            together.add(Process(name, books))
+        records = _records(file)
+        if records.complete:
+            together.add(Process(name, records))
             written = max(written, file.stat().st_mtime)
         else:
             unfinished.append(str(file))
@@ -57,7 +57,7 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
     return sorted(found, key=lambda one: [int(n) for n in re.findall(r"\d+", one[0])])
 
 
-def _books(file: Path) -> Books:
+def _records(file: Path) -> Records:
     try:
         data = safe_files.read(file, _LIMIT)
     except OSError as error:
@@ -65,15 +65,15 @@ def _books(file: Path) -> Books:
             f"{_quoted(file)}: cannot be read: {error.strerror or error}; {_HOW}"
         ) from None
     try:
-        books = msgspec.json.decode(data, type=Books)
+        records = msgspec.json.decode(data, type=Records)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HpushimError(f"{_quoted(file)}: no ledger ({error}); {_HOW}") from None
-    if books.schema_version != SCHEMA_VERSION:
+    if records.schema_version != SCHEMA_VERSION:
         raise HpushimError(
-            f"{_quoted(file)}: a ledger of version {books.schema_version}; this hpushim reads version {SCHEMA_VERSION}; "
+            f"{_quoted(file)}: a ledger of version {records.schema_version}; this hpushim reads version {SCHEMA_VERSION}; "
             "read it with the hpushim that wrote it, or run the program again"
         )
-    return books
+    return records
 
 
 def _quoted(path: Path) -> str:

@@ -16,7 +16,7 @@ class Stage(msgspec.Struct, frozen=True):
     recompilations: int
     host_syncs: int
     collectives: int
-    to_card: int
+    to_device: int
     to_host: int
     in_use: int
     peak: int
@@ -56,7 +56,7 @@ def _joined(group: tuple[dict[str, int], ...]) -> Stage:
         recompilations=total("recompilations"),
         host_syncs=total("host_syncs"),
         collectives=total("collectives"),
-        to_card=total("host_to_device_bytes"),
+        to_device=total("host_to_device_bytes"),
         to_host=total("device_to_host_bytes"),
         in_use=group[-1].get("in_use_bytes", 0),
         peak=max(entry.get("peak_bytes", 0) for entry in group),

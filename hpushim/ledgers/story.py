@@ -20,8 +20,8 @@ class Run:
 
     native: bool = False
     failed: bool = False
-    ledger: str = ""  #: the file that holds its books; empty: none were kept
-    hidden: str = ""  #: the setting that told the program that there is no CUDA device
+    ledger: str = ""  #: the file of the ledger; empty: none was kept
+    hidden: str = ""  #: the setting by which the program reads that there is no CUDA device
     processes: Sequence[Totals] = field(default_factory=tuple)
 
 
@@ -40,7 +40,7 @@ def lines(run: Run) -> list[str]:
     over = f" in {len(active)} processes" if len(active) > 1 else ""
     cut = [one for one in run.processes if one.get("unfinished")]
     over += f" (at least: {_cut(cut)})" if cut else ""
-    where = f"{_counted(operators, 'operator')} ran on the emulated {_card(first)}{over}, {first.get('mode', '')} mode"
+    where = f"{_counted(operators, 'operator')} ran on the emulated {_generation(first)}{over}, {first.get('mode', '')} mode"
     if cpu:
         share = 100 * hpu / (hpu + cpu)
         place = next(
@@ -55,12 +55,12 @@ def lines(run: Run) -> list[str]:
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)
     if on_cpu:
         where += f"; {on_cpu:,} parameters that an optimizer steps lie on the CPU"
-    told = [f"what ran where: {where}"]
+    summary = [f"what ran where: {where}"]
     if costs := _costs(active):
-        told.append(f"on a Gaudi: {costs}")
+        summary.append(f"on a Gaudi: {costs}")
     if costs or run.ledger:
-        told.append(_look(run))
-    return told
+        summary.append(_look(run))
+    return summary
 
 
 def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
@@ -193,5 +193,5 @@ def _computed(one: Totals) -> tuple[int, int]:
     return int(found.get("hpu") or 0), int(found.get("cpu") or 0)
 
 
-def _card(one: Totals) -> str:
+def _generation(one: Totals) -> str:
     return str(one.get("gaudi", "Gaudi")).replace("gaudi", "Gaudi ")

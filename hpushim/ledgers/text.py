@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from hpushim import showing
-from hpushim.ledgers.model import Advice, Event, Fact, Line, Told
+from hpushim.ledgers.model import Advice, Event, Fact, Line, Summary
 from hpushim.ledgers.stages import stages
-from hpushim.ledgers.telling import bytes_text, counted, steps_told
+from hpushim.ledgers.summary import bytes_text, counted, steps_text
 
 _ROWS = 12  # of the steps
 _MOST_EVENTS = 5  # of a line
@@ -17,22 +17,22 @@ _MOST_LIBRARY_LINES = 15
 _WIDTH = 110
 
 
-def render_text(told: Told, *, everything: bool = False) -> str:
+def render_text(summary: Summary, *, everything: bool = False) -> str:
     """One piece of text, ending in a newline. ``everything``: no line and no event is left out."""
-    return "".join(f"{showing.one_line(line)}\n" for line in _all(told, everything))
+    return "".join(f"{showing.one_line(line)}\n" for line in _all(summary, everything))
 
 
-def _all(told: Told, everything: bool) -> Iterator[str]:
-    yield told.verdict
+def _all(summary: Summary, everything: bool) -> Iterator[str]:
+    yield summary.verdict
     yield ""
-    yield from _facts(told.facts)
+    yield from _facts(summary.facts)
     yield ""
     yield "Memory"
-    yield from _facts(told.memory)
+    yield from _facts(summary.memory)
     yield ""
-    yield from _steps(told)
-    own = [line for line in told.lines if line.own]
-    others = [line for line in told.lines if not line.own]
+    yield from _steps(summary)
+    own = [line for line in summary.lines if line.own]
+    others = [line for line in summary.lines if not line.own]
     if own:
         yield ""
         yield "Your files"
@@ -51,17 +51,17 @@ def _all(told: Told, everything: bool) -> Iterator[str]:
         yield from _lines(kept, everything)
         if len(kept) < len(others):
             yield f"  {len(others) - len(kept):,} further lines (--all)"
-    if told.breaks:
+    if summary.breaks:
         yield ""
         yield "Graphs that torch.compile ended, in its own words"
-        for one in told.breaks:
+        for one in summary.breaks:
             yield f"  {one.count:,} × {one.reason}"
-    if told.advice:
+    if summary.advice:
         yield ""
         yield "What the matrix says"
-        yield from _advice(told.advice)
+        yield from _advice(summary.advice)
     yield ""
-    yield from told.notes
+    yield from summary.notes
 
 
 def _facts(facts: Sequence[Fact]) -> Iterator[str]:
@@ -71,9 +71,9 @@ def _facts(facts: Sequence[Fact]) -> Iterator[str]:
         yield f"  {fact.name.ljust(width)}  {fact.value}{label}"
 
 
-def _steps(told: Told) -> Iterator[str]:
-    yield f"Steps: {steps_told(told.steps)}"
-    rows = stages(told.steps, _ROWS)
+def _steps(summary: Summary) -> Iterator[str]:
+    yield f"Steps: {steps_text(summary.steps)}"
+    rows = stages(summary.steps, _ROWS)
     if not rows:
         return
     heads = (
@@ -91,7 +91,7 @@ def _steps(told: Told) -> Iterator[str]:
             f"{one.operators:,}",
             f"{one.recompilations:,}",
             f"{one.host_syncs:,}",
-            bytes_text(one.to_card),
+            bytes_text(one.to_device),
             bytes_text(one.to_host),
             bytes_text(one.peak),
         )
@@ -100,12 +100,12 @@ def _steps(told: Told) -> Iterator[str]:
     widths = [max(len(row[at]) for row in (heads, *table)) for at in range(len(heads))]
     for row in (heads, *table):
         yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-    if told.steps.entries:
+    if summary.steps.entries:
         yield "  Step 1 holds what came before the training too."
-    if any(told.after.get(name) for name in ("operators", "recompilations", "host_syncs")):
+    if any(summary.after.get(name) for name in ("operators", "recompilations", "host_syncs")):
         yield (
-            f"  After the last step: {counted(told.after['operators'], 'operator')}, {told.after['recompilations']:,} recompiled, {counted(told.after['host_syncs'], 'host sync')}, "
-            f"{bytes_text(told.after['device_to_host_bytes'])} copied to the host."
+            f"  After the last step: {counted(summary.after['operators'], 'operator')}, {summary.after['recompilations']:,} recompiled, {counted(summary.after['host_syncs'], 'host sync')}, "
+            f"{bytes_text(summary.after['device_to_host_bytes'])} copied to the host."
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hpushim.ledgers.model import Books, Break, Cause, Ledger, LeftOut, Process, Site
+from hpushim.ledgers.model import Break, Cause, Ledger, LeftOut, Process, Records, Site
 
 #: Of all processes together it is as much as of the one that took most.
 _LARGEST = frozenset({"peak_bytes"})
@@ -20,8 +20,8 @@ class Together:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self._first: Books | None = None
-        self._main: Books | None = None
+        self._first: Records | None = None
+        self._main: Records | None = None
         self._numbers: dict[str, int] = {}
         self._tables: dict[str, dict[str, int]] = {}
         #: Values in order, each once.
@@ -35,13 +35,13 @@ class Together:
         self._left_out: list[tuple[str, LeftOut]] = []
 
     def add(self, process: Process) -> None:
-        name, books = process.name, process.books
+        name, records = process.name, process.records
         self.names.append(name)
         if self._first is None:
-            self._first = _without_lines(books)
-        if self._main is None or books.steps.count > self._main.steps.count:
-            self._main = _without_lines(books)
-        for field, value in _simple(books):
+            self._first = _without_lines(records)
+        if self._main is None or records.steps.count > self._main.steps.count:
+            self._main = _without_lines(records)
+        for field, value in _simple(records):
             if isinstance(value, int):
                 how = max if field in _LARGEST else int.__add__
                 self._numbers[field] = how(self._numbers.get(field, 0), value)
@@ -50,26 +50,26 @@ class Together:
                 for key, count in value.items():
                     table[key] = table.get(key, 0) + count
         for field in ("process_groups", "demotion_lines", "objections"):
-            self._once.setdefault(field, {}).update(dict.fromkeys(getattr(books, field)))
-        for site in books.sites:
+            self._once.setdefault(field, {}).update(dict.fromkeys(getattr(records, field)))
+        for site in records.sites:
             held = self._sites.setdefault((site.file, site.line, site.kind, site.what), [0, 0])
             held[0] += site.count
             held[1] += site.bytes
-        for cause in books.recompilation_causes:
+        for cause in records.recompilation_causes:
             plain = msgspec.structs.replace(cause, count=0, others=0)
             held = self._causes.setdefault(plain, [0, 0])
             held[0] += cause.count
             held[1] += cause.others
-        for each in books.graph_breaks:
+        for each in records.graph_breaks:
             self._breaks[each.reason] = self._breaks.get(each.reason, 0) + each.count
-        self._compute[0] += books.compute_operators.hpu
-        self._compute[1] += books.compute_operators.cpu or 0
-        self._on_cpu = self._on_cpu or books.first_compute_on_cpu
-        for entry in books.steps.entries[1:]:
+        self._compute[0] += records.compute_operators.hpu
+        self._compute[1] += records.compute_operators.cpu or 0
+        self._on_cpu = self._on_cpu or records.first_compute_on_cpu
+        for entry in records.steps.entries[1:]:
             self._later[0] += entry.get("steps", 0)
             self._later[1] += entry.get("host_syncs", 0)
-        if books.left_out.sites or books.left_out.recompilation_causes:
-            self._left_out.append((name, books.left_out))
+        if records.left_out.sites or records.left_out.recompilation_causes:
+            self._left_out.append((name, records.left_out))
 
     def ledger(self, path: str, unfinished: Iterable[str], written: float) -> Ledger:
         assert self._first is not None and self._main is not None
@@ -100,13 +100,13 @@ class Together:
         )
 
 
-def _without_lines(books: Books) -> Books:
-    return msgspec.structs.replace(books, sites=(), recompilation_causes=(), objections=(), demotion_lines=())  # fmt: skip
+def _without_lines(records: Records) -> Records:
+    return msgspec.structs.replace(records, sites=(), recompilation_causes=(), objections=(), demotion_lines=())  # fmt: skip
 
 
-def _simple(books: Books) -> Iterator[tuple[str, object]]:
+def _simple(records: Records) -> Iterator[tuple[str, object]]:
     """The numbers and the tables of numbers."""
-    for field in Books.__struct_fields__:
-        value = getattr(books, field)
+    for field in Records.__struct_fields__:
+        value = getattr(records, field)
         if field not in _FIRST and isinstance(value, (int, dict)):
             yield field, value

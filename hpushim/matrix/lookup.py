@@ -58,7 +58,7 @@ def _own(matrix: Matrix, name: str, target: Target) -> Verdict | None:
     row = matrix.row(name) or matrix.covering(name)
     if row is None:
         return None
-    verdict = matrix.judge(row, target, name)
+    verdict = matrix.assess(row, target, name)
     whole = row.kind == "package" and row.name != "torch" and verdict.status in WHOLE
     return verdict if not verdict.inherited or whole else None
 

@@ -172,7 +172,7 @@ class Matrix:
         if row is None:
             note = f"the matrix has no row for {name}"
             return Verdict(name, "unknown", "", note, None, (), None)
-        return self.judge(row, target, name)
+        return self.assess(row, target, name)
 
     def unwitnessed(self, row: Row) -> tuple[str, ...]:
         """What the row has written of which nobody is known to have run it on a device."""
@@ -188,7 +188,7 @@ class Matrix:
         """Where public code runs this written name on a device; empty where none was found."""
         return self._witnesses.get(name, ())
 
-    def judge(self, row: Row, target: Target, name: str = "") -> Verdict:
+    def assess(self, row: Row, target: Target, name: str = "") -> Verdict:
         """The verdict on one row; the last limit that applies and has a status decides.
 
         A name of which only the module is known inherits what holds for the whole module (not

@@ -159,8 +159,8 @@ class _Shelf:
         where = root and (root[0] if root[1] else root[0] / ".git")
         if where is None or not where.exists():
             return None
-        asked = [place.revision, f"v{place.revision}"] if self._as_cited else ["HEAD"]
-        for revision in asked:
+        revisions = [place.revision, f"v{place.revision}"] if self._as_cited else ["HEAD"]
+        for revision in revisions:
             if _git(where, "rev-parse", "-q", "--verify", f"{revision}^{{commit}}") is not None:
                 found = _git(where, "grep", "-nIiE", "-m1", words, revision, "--", *_CODE) or b""
                 return found.decode("utf-8", "replace").partition("\n")[0][:120]

@@ -74,12 +74,12 @@ def changes(matrix: Matrix, before: Target, after: Target) -> tuple[Change, ...]
     """The rows whose status, or whose limits that apply, differ between two targets."""
     found = []
     for row in matrix.rows:
-        one, two = matrix.judge(row, before), matrix.judge(row, after)
+        one, two = matrix.assess(row, before), matrix.assess(row, after)
         if one.status == two.status and one.limits == two.limits:
             continue
-        told = [limit.text for limit in two.limits if limit not in one.limits]
+        added = [limit.text for limit in two.limits if limit not in one.limits]
         gone = [f"no longer: {limit.text}" for limit in one.limits if limit not in two.limits]
-        text = " ".join(part for part in (*told, *gone) if part)
+        text = " ".join(part for part in (*added, *gone) if part)
         found.append(Change(row.name, row.kind, one.status, two.status, text))
     return tuple(found)
 

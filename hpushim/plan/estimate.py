@@ -168,17 +168,17 @@ def _holdings(observed: Observed, cards: int, memory: int) -> Iterator[Holding]:
 def _refusals(
     calls: Sequence[Collective], matrix: Matrix, target: Target, cards: int
 ) -> Iterator[Refusal]:
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for one in calls:
         for refusal in _of_one(one, matrix, target, cards):
-            if (refusal.what, refusal.note) not in told:
-                told.add((refusal.what, refusal.note))
+            if (refusal.what, refusal.note) not in seen:
+                seen.add((refusal.what, refusal.note))
                 yield refusal
 
 
 def _of_one(one: Collective, matrix: Matrix, target: Target, cards: int) -> Iterator[Refusal]:
     if one.reduction and (row := matrix.row(f"torch.distributed.ReduceOp.{one.reduction}")):
-        verdict = matrix.judge(row, target)
+        verdict = matrix.assess(row, target)
         if verdict.status not in ("native", "renamed"):
             yield Refusal(f"{one.name} with {one.reduction}", verdict.status, row.note, row.name)
     for rule in matrix.collectives:
@@ -195,7 +195,7 @@ def _of_one(one: Collective, matrix: Matrix, target: Target, cards: int) -> Iter
                         f"{one.name} of {dtype}", "changed", text, "dtypes in collectives"
                     )
     if (row := matrix.row(f"torch.distributed.{one.name}")) and (
-        status := matrix.judge(row, target).status
+        status := matrix.assess(row, target).status
     ) not in ("native", "renamed"):
         yield Refusal(one.name, status, row.note, row.name)
     for server in {rank // cards for rank in one.ranks}:

@@ -64,13 +64,13 @@ class Fake:
 
     def end(self) -> LeftOut:
         """What was left out."""
-        books = self._native.fake_books()
+        records = self._native.fake_books()
         return LeftOut(
-            books["left_out"] + self._left_out,
-            books["host_peak"],
-            books["computed"],
-            books["estimated"],
-            books["reads"],
+            records["left_out"] + self._left_out,
+            records["host_peak"],
+            records["computed"],
+            records["estimated"],
+            records["reads"],
             self._saved,
         )
 

@@ -17,7 +17,7 @@ from typing import Any
 from hpushim.plan.fake import Fake, tensors_of
 from hpushim.plan.observed import Collective, Observed, Overrun, Parameters
 
-#: Operators of ``c10d``, by the collective; where the whole stands: the argument, counted from 0.
+#: Operators of ``c10d``, by the collective; where the whole is: the argument, counted from 0.
 _OPERATORS = {
     "allreduce_": ("all_reduce", 0),
     "allreduce_coalesced_": ("all_reduce_coalesced", 0),
@@ -57,7 +57,7 @@ class Enough(SystemExit):
     """As many steps as were requested are over."""
 
 
-def environment(world: int, cards: int) -> dict[str, str]:
+def environment(world: int, per_server: int) -> dict[str, str]:
     """What a launcher sets for rank 0 of ``world`` ranks on servers of so many devices."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -67,7 +67,7 @@ def environment(world: int, cards: int) -> dict[str, str]:
         "LOCAL_RANK": "0",
         "GROUP_RANK": "0",
         "WORLD_SIZE": str(world),
-        "LOCAL_WORLD_SIZE": str(min(world, cards)),
+        "LOCAL_WORLD_SIZE": str(min(world, per_server)),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "TORCHDYNAMO_DISABLE": "1",
@@ -87,12 +87,12 @@ class Rank:
         steps: int,
         *,
         device: Callable[[], Any],
-        card: int = 0,
+        memory: int = 0,
         fake: bool = False,
     ) -> None:
         self.observed = Observed(world)
         self._steps = steps
-        self._card = card
+        self._memory = memory
         self._fake = Fake() if fake else None
         self._device = device
         self._native: Any = None
@@ -110,7 +110,7 @@ class Rank:
         self._fake_hook(torch.nn.parallel.DistributedDataParallel)
         register_optimizer_step_post_hook(self._stepped)
         self._native = self._device()
-        self._native.watch_for_overrun(self._card)
+        self._native.watch_for_overrun(self._memory)
         if self._fake is not None:
             self._fake.begin(self._native)
         mode = _recorder(self._record, self._fake)

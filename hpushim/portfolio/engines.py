@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hpushim.engine.files import pool
 from hpushim.errors import HpushimError
-from hpushim.portfolio.judging import Done, Job, judge
+from hpushim.portfolio.assessing import Done, Job, assess
 
 Engine = Literal["processes", "ray"]
 #: A repository counts as so many bytes of code: enough for processes to be worth it, and for half an hour of processor time each.
@@ -18,7 +18,7 @@ def processes(jobs: Sequence[Job], most: int | None, keep: Callable[[Done], None
     """The names of the repositories as they are done. A process that dies takes only the repository at which it died."""
 
     def work(job: Job) -> str:
-        keep(judge(job))  # here, so that what is done is kept whatever becomes of the others
+        keep(assess(job))  # here, so that what is done is kept whatever becomes of the others
         return job.name
 
     def lost(job: Job, why: str) -> str:
@@ -39,7 +39,7 @@ def ray(jobs: Sequence[Job], most: int | None, keep: Callable[[Done], None]) -> 
     except ImportError:
         raise HpushimError("--engine ray needs Ray; pip install 'hpushim[ray]'") from None
     ray.init(ignore_reinit_error=True, log_to_driver=False)
-    task = ray.remote(num_cpus=1, max_retries=2)(judge)
+    task = ray.remote(num_cpus=1, max_retries=2)(assess)
     waiting: dict[Any, str] = {}
     left = list(reversed(jobs))
     bound = most or max(2 * int(ray.cluster_resources().get("CPU", 1)), 2)

@@ -20,7 +20,7 @@ from hpushim import safe_files
 from hpushim.errors import HpushimError
 from hpushim.model import Target
 from hpushim.portfolio import rows
-from hpushim.portfolio.judging import Done
+from hpushim.portfolio.assessing import Done
 from hpushim.portfolio.page import render_html
 
 

@@ -20,7 +20,7 @@ from hpushim.prove.trial import Outcome, Request, prove
 from hpushim.prove.verdicts import reached
 
 Fate = Literal["kept", "taken back", "not tested", "did not run"]
-#: What runs of a few steps on an emulated device cannot tell from the original, by code, each with the reason.
+#: What runs of a few steps on an emulated device cannot separate from the original, by code, each with the reason.
 _NOT_TESTED = {
     "HPU312": "an emulated device has no number of its own, so no run shows which one is used",
     "HPU526": "whether a short batch would have come depends on the data, not on these steps",
@@ -70,9 +70,9 @@ class _Choosing:
         report = _all_made(request)
         candidates = _candidates(report)
         wanted = covered.wanted(report)
-        asked = {file: set(lines) for file, lines in wanted.lines.items()}
+        traced = {file: set(lines) for file, lines in wanted.lines.items()}
         self._request = msgspec.structs.replace(
-            request, root=request.folder, unsafe=False, asked=asked, locate=False
+            request, root=request.folder, unsafe=False, traced=traced, locate=False
         )
         say("proving the safe rewrites")
         self._best = first = prove(self._request, say)

@@ -158,10 +158,10 @@ class _Search:
 
     def _ran(self, file: str, line: int) -> bool:
         """Whether a line of the original ran, as far as it was traced; none of a file that was never loaded did."""
-        asked, ran = self.trial.asked.get(file, ()), self.shim.record.lines
+        traced, ran = self.trial.traced.get(file, ()), self.shim.record.lines
         if self.shim.record.files and file not in self.shim.record.files:
             return False
-        return line not in asked or any((file, one) in ran for one in self.trial.statement(file, line))  # fmt: skip
+        return line not in traced or any((file, one) in ran for one in self.trial.statement(file, line))  # fmt: skip
 
     def _change(self, file: str, line: int) -> list[Hunk] | None:
         """The change that a line of the copy is in, with what has to be made with it."""
@@ -186,10 +186,10 @@ class _Search:
     def _is_named(self, file: str, line: int) -> bool:
         """Whether a statement of the original was changed, or has a finding about which nothing was done."""
         lines = self.trial.statement(file, line)
-        told = any(
+        reported = any(
             one.file == file and one.line in lines for one in self.outcome.coverage.findings_run
         )
-        return told or bool(self._changed_at(file, line))
+        return reported or bool(self._changed_at(file, line))
 
     def _by_hand(self) -> str:
         """The errors on Gaudi that the copy still has, in files that were loaded."""
@@ -235,13 +235,15 @@ class _Search:
             self.cause.shows = f"{difference.place[0]}:{difference.place[1]}"
         code = _CODE.search(difference.what)
         coverage = self.outcome.coverage
-        for told in (*coverage.findings_run, *coverage.findings_not_run):
-            if code and told.code == code[0]:
-                self.cause.how = f"a finding predicted it: {told.code} {told.name} at {told.file}:{told.line}"  # fmt: skip
+        for reported in (*coverage.findings_run, *coverage.findings_not_run):
+            if code and reported.code == code[0]:
+                self.cause.how = f"a finding predicted it: {reported.code} {reported.name} at {reported.file}:{reported.line}"  # fmt: skip
                 return
-        for told in coverage.findings_run:
-            if difference.place is not None and (told.file, told.line) == tuple(difference.place):
-                self.cause.how = f"both runs on hpu fail in a line that has a finding: {told.code} {told.name}"  # fmt: skip
+        for reported in coverage.findings_run:
+            if difference.place is not None and (reported.file, reported.line) == tuple(
+                difference.place
+            ):
+                self.cause.how = f"both runs on hpu fail in a line that has a finding: {reported.code} {reported.name}"  # fmt: skip
                 return
         self.cause.how = (
             "the original and its migrated copy both fail there on hpu: the script uses "

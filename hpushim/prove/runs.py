@@ -121,7 +121,7 @@ def started(
     at = plan.scratch / f"record-{way}-{time.monotonic_ns()}"
     at.mkdir()
     orders = at / "orders"
-    told = {
+    content = {
         "at": str(at),
         "root": os.path.realpath(copy),
         "copy": _top(copy, plan.scratch),
@@ -135,7 +135,7 @@ def started(
         "float32": float32,
         "deterministic": way in ON_CUDA,
     }
-    orders.write_text(json.dumps(told), encoding="utf-8")
+    orders.write_text(json.dumps(content), encoding="utf-8")
     words = _words(way, command, plan)
     begin = time.monotonic()
     with (at / "out").open("wb") as out, (at / "err").open("wb") as err:

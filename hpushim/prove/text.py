@@ -100,11 +100,11 @@ def _table(runs: list[Run]) -> list[str]:
         rows.append((run.title, str(run.record.steps), shown, code, f"{run.seconds:.1f}"))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]  # fmt: skip
-    told: dict[str, list[Run]] = {}
+    groups: dict[str, list[Run]] = {}
     for run in runs:
         if failure(run):
-            told.setdefault(re.sub(r":\d+", "", _failed(run)), []).append(run)
-    lines += [f"{_named_runs(failed, runs)}: {_failed(failed[0])}" for failed in told.values()]
+            groups.setdefault(re.sub(r":\d+", "", _failed(run)), []).append(run)
+    lines += [f"{_named_runs(failed, runs)}: {_failed(failed[0])}" for failed in groups.values()]
     return lines
 
 
@@ -153,9 +153,9 @@ def _comparisons(outcome: Outcome) -> list[str]:
     lines += _without_cpu(outcome)
     lines += [f"a Gaudi refuses: {one.code} {one.what}" + (f" ({one.file}:{one.line})" if one.file else "") for one in outcome.refused[:_SHOWN]]  # fmt: skip
     narrowed: dict[str, list[str]] = {}
-    for told in outcome.narrowed:
-        at = narrowed.setdefault(f"a Gaudi computes in less: {told.code} {told.what}", [])
-        at += [f"{told.file}:{told.line}"] if told.file else []
+    for groups in outcome.narrowed:
+        at = narrowed.setdefault(f"a Gaudi computes in less: {groups.code} {groups.what}", [])
+        at += [f"{groups.file}:{groups.line}"] if groups.file else []
     for what, at in narrowed.items():
         more = f" and {len(at) - 1} more" if len(at) > 1 else ""
         lines.append(what + (f" ({at[0]}{more})" if at else ""))

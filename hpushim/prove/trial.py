@@ -55,7 +55,7 @@ class Request(msgspec.Struct, kw_only=True):
     """What to prove.
 
     The runs of the original are those of ``baseline``, an earlier proof of the same command, where one is given. The run under the shim has
-    to say which of the lines ``asked`` ran, beside those that the proof is about. For trials of the proof itself, ``plant`` changes the migrated copy.
+    to say which of the lines ``traced`` ran, beside those that the proof is about. For trials of the proof itself, ``plant`` changes the migrated copy.
     """
 
     command: Command
@@ -77,7 +77,7 @@ class Request(msgspec.Struct, kw_only=True):
     locate: bool = True
     plant: Callable[[Path], None] | None = None
     baseline: Outcome | None = None
-    asked: dict[str, set[int]] = {}
+    traced: dict[str, set[int]] = {}
     look: cuda.Look = cuda.look
 
     @property
@@ -104,7 +104,7 @@ class Outcome(msgspec.Struct):
     cause: Cause | None = None
     written: list[str] = msgspec.field(default_factory=list)
     rehearsals: int = 0
-    asked: dict[str, set[int]] = msgspec.field(default_factory=dict)
+    traced: dict[str, set[int]] = msgspec.field(default_factory=dict)
     ends: str = ""  # the error in which every run ends behind the last step that was compared
     unmigrated: str = ""  # the error of the original on hpu, where its copy goes on
     refused: list[Refused] = msgspec.field(default_factory=list)
@@ -146,8 +146,8 @@ class Trial:
             )
         self.script = script
         self.on_cpu: OnCpu | None = None
-        #: The lines of the original that its run under the shim is asked about.
-        self.asked: dict[str, set[int]] = {}
+        #: The lines of the original that its run under the shim traces.
+        self.traced: dict[str, set[int]] = {}
         self._statements: dict[str, list[tuple[int, int]]] = {}
         self.plan = Plan(
             scratch=scratch,
@@ -292,13 +292,13 @@ def _proved(trial: Trial) -> Outcome:
         request.plant(migrated)
     wanted = covered.wanted(report)
     for hunk in trial.changes(report, migrated):
-        asked = trial.asked.setdefault(hunk.file, set())
+        traced = trial.traced.setdefault(hunk.file, set())
         for line in range(max(hunk.start, 1), hunk.end + 1):
-            asked |= trial.statement(hunk.file, line)
-    for file, lines in (*wanted.lines.items(), *request.asked.items()):
-        trial.asked.setdefault(file, set()).update(lines)
+            traced |= trial.statement(hunk.file, line)
+    for file, lines in (*wanted.lines.items(), *request.traced.items()):
+        trial.traced.setdefault(file, set()).update(lines)
     if request.baseline is not None:
-        trial.asked, trial.on_cpu = request.baseline.asked, request.baseline.cpu
+        trial.traced, trial.on_cpu = request.baseline.traced, request.baseline.cpu
         trial.say("running the migrated copy on the emulated HPU")
         runs = [*request.baseline.runs[:-1], trial.run("native", _TITLES["native"], migrated)]
     else:
@@ -322,8 +322,8 @@ def _proved(trial: Trial) -> Outcome:
         verdicts.share(shim, native),
         report,
     )
-    outcome.asked = trial.asked
-    return _on_cuda(trial, _as_before(trial, _judged(trial, runs, outcome)))
+    outcome.traced = trial.traced
+    return _on_cuda(trial, _as_before(trial, _assessed(trial, runs, outcome)))
 
 
 def _as_before(trial: Trial, outcome: Outcome) -> Outcome:
@@ -399,23 +399,23 @@ def _on_cpu(trial: Trial) -> list[Run]:
         return []
     trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
     trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
-    asked = {file: sorted(lines) for file, lines in trial.asked.items()}
-    return [trial.run("cpu", _TITLES["cpu"], trial.copy("cpu"), lines=asked)]
+    traced = {file: sorted(lines) for file, lines in trial.traced.items()}
+    return [trial.run("cpu", _TITLES["cpu"], trial.copy("cpu"), lines=traced)]
 
 
 def _on_hpu(trial: Trial, migrated: Path, before: list[Run]) -> list[Run]:
     """The runs of the original under the shim and of the migrated copy: side by side where neither can be in the other's way."""
     copy = trial.copy("shim")
-    asked = {file: sorted(lines) for file, lines in trial.asked.items()}
+    traced = {file: sorted(lines) for file, lines in trial.traced.items()}
     if _may_go_together(trial.request.command, before):
         trial.say("running the original under the shim, and beside it the migrated copy, on the emulated HPU")  # fmt: skip
         with (
-            trial.started("shim", _TITLES["shim"], copy, lines=asked) as shim,
+            trial.started("shim", _TITLES["shim"], copy, lines=traced) as shim,
             trial.started("native", _TITLES["native"], migrated) as native,
         ):
             return finished([shim, native])
     trial.say("running the original under the shim on the emulated HPU")
-    first = trial.run("shim", _TITLES["shim"], copy, lines=asked)
+    first = trial.run("shim", _TITLES["shim"], copy, lines=traced)
     trial.say("running the migrated copy on the emulated HPU")
     return [first, trial.run("native", _TITLES["native"], migrated)]
 
@@ -437,7 +437,7 @@ def _source(trial: Trial) -> str:
     return safe_files.read(trial.script).decode(errors="replace")
 
 
-def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
+def _assessed(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     shim, native = runs[-2:]
     cpu = runs[0] if len(runs) == 3 else None
     #: The run on hpu that is compared with the CPU's.
@@ -458,8 +458,8 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     if outcome.difference is None and not drawn:
         _in_float32(trial, outcome)
         _odd_metrics(trial, outcome)
-    outcome.refused = _told(trial, outcome, "refused")
-    outcome.narrowed = _told(trial, outcome, "narrowed")
+    outcome.refused = _reported(trial, outcome, "refused")
+    outcome.narrowed = _reported(trial, outcome, "narrowed")
     outcome.verdict, outcome.reason, outcome.ends = verdicts.of(runs, whole, outcome.comparisons)
     if drawn:
         outcome.verdict, outcome.reason, outcome.ends = "not distinguishable", drawn, ""
@@ -529,7 +529,9 @@ def _drawn_seed(trial: Trial, outcome: Outcome) -> str:
     return f"each run of the original gives torch another seed{at}, such as one from the clock; give it a fixed one"
 
 
-def _told(trial: Trial, outcome: Outcome, kind: Literal["refused", "narrowed"]) -> list[Refused]:
+def _reported(
+    trial: Trial, outcome: Outcome, kind: Literal["refused", "narrowed"]
+) -> list[Refused]:
     """What a Gaudi does otherwise with what ran, each once, in lines of the original; those first that a line of the project requested."""
     shim, native = (getattr(run.record, kind) for run in outcome.runs[-2:])
     hunks = trial.changes(outcome.report, outcome.migrated)

@@ -14,7 +14,7 @@ import msgspec
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _PROCESSES = re.compile(r"--(?:nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus)(?:=(\d+))?$")
-_CARD = re.compile(r"(cuda|gpu)(:\d+)?$")
+_CUDA_DEVICE = re.compile(r"(cuda|gpu)(:\d+)?$")
 _OFF = re.compile(r"--(no|disable|without)[-_](cuda|gpu)s?$|--(use[-_])?cpu([-_]only)?$")
 _ON = re.compile(r"--((use|enable)[-_])?(cuda|gpu)$")
 _DEVICE = re.compile(r"(device|accelerator)([-_]type)?$")
@@ -70,10 +70,10 @@ class OnCpu(msgspec.Struct, frozen=True):
     why: str
 
 
-def on_cpu(args: tuple[str, ...], source: str, told: tuple[str, ...] | None = None) -> OnCpu:
-    """The arguments of the CPU run: as ``told``, else by the values given, else by the options that ``source`` defines."""
-    if told is not None:
-        return OnCpu((*_replaced(args), *told), f"by --cpu-args: {' '.join(told)}")
+def on_cpu(args: tuple[str, ...], source: str, given: tuple[str, ...] | None = None) -> OnCpu:
+    """The arguments of the CPU run: as ``given``, else by the values given, else by the options that ``source`` defines."""
+    if given is not None:
+        return OnCpu((*_replaced(args), *given), f"by --cpu-args: {' '.join(given)}")
     changed = _replaced(args)
     if changed != args:
         return OnCpu(changed, f"by its arguments: {' '.join(changed)}")
@@ -106,7 +106,7 @@ def on_hpu(args: tuple[str, ...]) -> tuple[str, ...]:
 def _each(word: str, device: str, backend: str) -> str:
     name, equals, value = word.rpartition("=")
     chooses_file = device != "cpu" and not _DEVICE.search(name)  # Hydra's `trainer=gpu`
-    if _CARD.match(value) and not (value.startswith("gpu") and (not equals or chooses_file)):
+    if _CUDA_DEVICE.match(value) and not (value.startswith("gpu") and (not equals or chooses_file)):
         index = value.partition(":")[2] if device != "cpu" else ""
         return f"{name}{equals}{device}{':0' if index else ''}"
     return f"{name}{equals}{backend}" if value == "nccl" else word
@@ -133,7 +133,7 @@ def _options(source: str) -> dict[str, bool]:
         keywords = {k.arg: k.value for k in node.keywords if k.arg}
         takes = keywords.get("type")
         if isinstance(takes, ast.Name) and takes.id in ("int", "float"):
-            continue  # the number of a card: it has no word for the CPU
+            continue  # the number of a device: it has no word for the CPU
         action = keywords.get("action")
         flag = isinstance(action, ast.Constant) and action.value == "store_true"
         is_flag = keywords.get("is_flag")

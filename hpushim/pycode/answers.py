@@ -15,7 +15,7 @@ class _Joins(Protocol):
 
 A = TypeVar("A", bound=_Joins)
 #: What is enough; and what is enough where something else is not there (nothing: that alone is).
-Asked: TypeAlias = tuple[A, tuple[tuple[A, A], ...]]
+Needed: TypeAlias = tuple[A, tuple[tuple[A, A], ...]]
 
 
 class Circular:
@@ -46,13 +46,13 @@ class Answers(Generic[A]):
         own: Callable[[At], A],
         edges: Callable[[At], Iterable[Edge]],
         carry: Callable[[Edge, A], A] = lambda _, answer: answer,
-        asks: Callable[[Edge, A], Asked[A]] = lambda _, part: (part, ()),
+        needs: Callable[[Edge, A], Needed[A]] = lambda _, part: (part, ()),
     ) -> None:
         self._own = own
         self._edges = edges
         self._carry = carry
         #: The question at the end of an edge for something of a part.
-        self._asks = asks
+        self._needs = needs
         self._known: dict[At, A] = {}
         #: What values say by themselves, and what is known of the answer before all of it is.
         self._said: dict[At, A] = {}
@@ -60,7 +60,7 @@ class Answers(Generic[A]):
         #: What is known not to be in the answer.
         self._without: dict[At, A] = {}
         self._ends: dict[At, tuple[Edge, ...]] = {}
-        #: Values of which it is asked what is not there, and whether one was met again, and so is taken for not there.
+        #: Values of which what is not there is needed, and whether one was met again, and so is taken for not there.
         self._open: set[At] = set()
         self._met_again = False
 
@@ -89,7 +89,7 @@ class Answers(Generic[A]):
                 continue
             for edge in self._edges_of(place):
                 end = edge.at
-                need, others = self._asks(edge, want)
+                need, others = self._needs(edge, want)
                 for other, unless in others:
                     if not unless or not self._has_beside(end, unless):
                         if not other:

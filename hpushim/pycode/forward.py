@@ -156,7 +156,7 @@ class Forward(Cells):
         if cell.kind == "any attribute":
             for call in self._source.index.calls("vars"):
                 yield edge_to("item", call, (cell.name,), way)
-        for load in self._asked(cell, way[0] if way else None):
+        for load in self._loads_of(cell, way[0] if way else None):
             yield edge_to("name" if cell.kind == "variable" else "attribute", load, way)
         if cell.kind == "attribute":
             yield Edge(At(self._cell("any attribute", None, cell.name), way), "attribute")
@@ -192,21 +192,21 @@ class Forward(Cells):
             case _:
                 yield edge_to("returned", place, way)
 
-    def _asked(self, cell: Cell, step: Step | None) -> list[ast.expr]:
+    def _loads_of(self, cell: Cell, step: Step | None) -> list[ast.expr]:
         """The loads of a cell, without those that ask a container for another key."""
         if step is None or isinstance(step, Part):
             return cell.loads
-        if cell.asked is None:
-            cell.asked = {}
+        if cell.read_at is None:
+            cell.read_at = {}
             for load in cell.loads:
                 above = self._source.parent(load)
                 taken = isinstance(above, ast.Subscript) and above.value is load
                 key = self._step(above.slice) if taken else _VALUE  # type: ignore[union-attr]
                 known = isinstance(key, str) or (isinstance(key, int) and key >= 0)
-                cell.asked.setdefault(key if known else None, []).append(load)
+                cell.read_at.setdefault(key if known else None, []).append(load)
         if isinstance(step, int) and step < 0:
             return cell.loads
-        return [*cell.asked.get(step, ()), *cell.asked.get(None, ())]
+        return [*cell.read_at.get(step, ()), *cell.read_at.get(None, ())]
 
     def _to_target(self, target: ast.expr, way: Way, how: How) -> Iterator[Edge | None]:
         todo: list[tuple[ast.expr, Way]] = [(target, way)]

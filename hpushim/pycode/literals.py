@@ -67,7 +67,7 @@ def literals(data: bytes, start: int, end: int) -> list[Span]:
 
 def _tokenized(data: bytes, start: int, end: int) -> list[Span]:
     inner = data[start:end]
-    # Parentheses let the literals stand on several lines without a newline token between them.
+    # Parentheses let the literals be on several lines without a newline token between them.
     text = "(" + _LINE_END.sub(b"\n", inner).decode() + "\n)"
     starts = [0, *(m.end() for m in _LINE_END.finditer(inner))]
 

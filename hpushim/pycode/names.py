@@ -26,9 +26,9 @@ _USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
 #: What says something of a package, or takes one thing from it; with a default, ``getattr`` may give that one.
 _LOOKS = ("getattr", "hasattr")
 _NOTHING: frozenset[str] = frozenset()
-#: A name and the innermost scope that it stands in.
-Asked: TypeAlias = tuple[Scope, str]
-_Search: TypeAlias = Generator[Asked, frozenset[str], frozenset[str]]
+#: A name and the innermost scope around it.
+Question: TypeAlias = tuple[Scope, str]
+_Search: TypeAlias = Generator[Question, frozenset[str], frozenset[str]]
 _MOST = sys.maxsize
 _ROUND = "\0"
 #: What a name means that is being looked up already: it adds nothing, and stops nothing.
@@ -166,33 +166,33 @@ class Names:
         found = self._means.get((scope, name))
         return self._find((scope, name)) if found is None else found
 
-    def _find(self, first: Asked) -> frozenset[str]:
+    def _find(self, first: Question) -> frozenset[str]:
         """Looks up a name and those that it is given by, one after the other: there may be many."""
-        waiting: list[tuple[Asked, int, _Search]] = []
+        waiting: list[tuple[Question, int, _Search]] = []
         #: How many names wait for each that is being looked up, and for the first that was met again.
         opened: dict[int, int] = {}
         cut = _MOST
-        asked: Asked | None = first
+        question: Question | None = first
         answer: frozenset[str] | None = None
         while True:
-            if asked is not None:
-                answer = self._means.get(asked)
-                bindings = asked[0].lookup(asked[1]) if answer is None else []
+            if question is not None:
+                answer = self._means.get(question)
+                bindings = question[0].lookup(question[1]) if answer is None else []
                 key = id(bindings)  # the list lives as long as the index
                 if key in opened:
                     cut, answer = min(cut, opened[key]), _CYCLE
                 elif bindings:
                     opened[key] = len(waiting)
-                    waiting.append((asked, key, self._bindings(bindings)))
+                    waiting.append((question, key, self._bindings(bindings)))
                 elif answer is None:
-                    answer = self._means[asked] = frozenset((self._unbound(asked[1]),))
+                    answer = self._means[question] = frozenset((self._unbound(question[1]),))
             if not waiting:
                 return self._means[first]
             name, key, search = waiting[-1]
             try:
-                asked = search.send(answer)  # type: ignore[arg-type]  # None at first
+                question = search.send(answer)  # type: ignore[arg-type]  # None at first
             except StopIteration as found:
-                asked, answer = None, found.value
+                question, answer = None, found.value
                 waiting.pop()
                 del opened[key]
                 if cut >= len(waiting):  # it depends on none of those that wait
@@ -251,7 +251,7 @@ class Names:
                 names.add(helped)
                 continue
             value = binding.value
-            if binding.kind in ("def", "class") and self._stands_in(binding):
+            if binding.kind in ("def", "class") and self._replaces(binding):
                 continue  # `except ImportError: def name(): …`
             if binding.kind != "assign" or value is None:
                 return _NOTHING
@@ -278,7 +278,7 @@ class Names:
             if len(call.args) > 2
         )
 
-    def _stands_in(self, binding: Binding) -> bool:
+    def _replaces(self, binding: Binding) -> bool:
         """Is it a function or class in place of one that cannot be imported?"""
         return any(
             binding.node in handler.body

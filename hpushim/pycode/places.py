@@ -47,7 +47,7 @@ SAME: frozenset[How] = frozenset(
 )  # fmt: skip
 
 
-Kind = Literal["variable", "attribute", "any attribute", "returned", "written", "asked"]
+Kind = Literal["variable", "attribute", "any attribute", "returned", "written", "read by"]
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +65,7 @@ class Cell:
     stores: list[ast.expr] = field(default_factory=list)
 
     #: Loads by the constant key that they are requested at once (``t["k"]``); None for all others.
-    asked: dict[Step | None, list[ast.expr]] | None = None
+    read_at: dict[Step | None, list[ast.expr]] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}>"

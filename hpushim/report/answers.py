@@ -41,7 +41,7 @@ def text(
             "the matrix has no row for it\n"
         )
     if answer.leads_here:
-        leading = [matrix.judge(row, target) for row in answer.leads_here]
+        leading = [matrix.assess(row, target) for row in answer.leads_here]
         parts.append(f"leads to {answer.name}:\n{rows.table(leading, width)}")
     return "\n".join(parts)
 
@@ -54,7 +54,7 @@ def unknown(matrix: Matrix, answer: Answer, target: Target, near: Sequence[str])
     if near:
         lines.append(f"  did you mean: {', '.join(near)}")
     if answer.above:
-        above = matrix.judge(answer.above, target)
+        above = matrix.assess(answer.above, target)
         arrow = f" → {above.target}" if above.target else ""
         lines.append(f"  its parent, {above.name}, is {above.status}{arrow}: {above.note}")
     inside = [row.name for row in answer.holding if row.name not in near]
@@ -86,7 +86,7 @@ def data(
 
 
 def _leading(matrix: Matrix, row: Row, target: Target, readings: Readings) -> dict[str, Any]:
-    verdict = matrix.judge(row, target)
+    verdict = matrix.assess(row, target)
     return rows.data(matrix, verdict, readings(verdict))
 
 
@@ -113,15 +113,15 @@ def _operators(matrix: Matrix, answer: Answer, target: Target) -> Iterator[str]:
     for support, meaning in _SUPPORT.items():
         if names := by_support.get(support):
             yield f"  {support}: {meaning}: {', '.join(names)}"
-    told: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for name in answer.operators:
         for argument, dtypes in (table.dtypes(name, target.gaudi) or {}).items():
             which = "" if argument == "*" else f" of {argument}"
             line = f"dtypes{which} with a kernel on {title}, others run on the CPU: {' '.join(sorted(dtypes))}"
-            told.setdefault(line, []).append(name)
+            names_of.setdefault(line, []).append(name)
         for note in table.notes.get(name, ()):
-            told.setdefault(note, []).append(name)
-    for line, names in told.items():
+            names_of.setdefault(note, []).append(name)
+    for line, names in names_of.items():
         yield f"  {line}" + (
             "" if len(names) == len(answer.operators) else f" ({', '.join(names)})"
         )

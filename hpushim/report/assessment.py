@@ -293,15 +293,15 @@ def _groups(items: Iterable[Item], report: Report) -> dict[Trouble, tuple[Item, 
 
 
 def _lines(items: Iterable[Item]) -> LineCounts:
-    asked: dict[tuple[str, int], int] = {}
+    levels_at: dict[tuple[str, int], int] = {}
     for item in items:
         if item.finding.code not in NO_LINE:
             place = (item.path, item.finding.line)
             offered = item.finding.severity == "note"  # a rewrite that nobody has to take
             level = 0 if offered else {"unsafe": 1, "by-hand": 2}.get(item.handling, 0)
-            asked[place] = max(asked.get(place, 0), level)
-    levels = Counter(asked.values())
-    return LineCounts(len(asked), levels[0], levels[1], levels[2])
+            levels_at[place] = max(levels_at.get(place, 0), level)
+    levels = Counter(levels_at.values())
+    return LineCounts(len(levels_at), levels[0], levels[1], levels[2])
 
 
 def _efforts(items: Iterable[Item]) -> Efforts:

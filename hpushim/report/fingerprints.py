@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from hpushim.model import FileResult, Finding
 from hpushim.report.source import Lines
 
-#: Hexadecimal digits; 80 bits tell apart whatever one project can hold.
+#: Hexadecimal digits; 80 bits separate whatever one project can hold.
 _LENGTH = 20
 
 

@@ -40,7 +40,7 @@ def render_html(report: Report) -> str:
         el(
             "main",
             _blockers(made),
-            _cards(made),
+            _tiles(made),
             _work(made),
             _dependencies(report),
             _unread(report),
@@ -108,24 +108,24 @@ def _blockers(made: Assessment) -> list[ET.Element]:
     return [el("section", el("h2", title), el("ul", shown))]
 
 
-def _cards(made: Assessment) -> ET.Element:
+def _tiles(made: Assessment) -> ET.Element:
     s = made.summary
     lines = s.lines
     return el(
         "div",
-        _card(
+        _tile(
             "Lines without manual work",
             f"{lines.share}%" if lines.total else "–",
             f"{lines.total - lines.by_hand:,} of {count(lines.total, 'line')}",
             (("auto", "rewritten by migrate, or nothing to do", lines.free), ("unsafe", "with --unsafe", lines.unsafe), ("hand", "by hand", lines.by_hand)),
         ),
-        _card(
+        _tile(
             "Places that need a person",
             f"{s.manual:,}",
             f"of {count(s.findings, 'finding')}",
             (("minutes", "minutes each", s.effort.minutes), ("hours", "hours each", s.effort.hours), ("none", "no counterpart on Gaudi", s.effort.none)),
         ),
-        _card(
+        _tile(
             "Who resolves the findings",
             f"{s.findings:,}",
             words.by_severity(made).partition(" = ")[2],
@@ -135,7 +135,7 @@ def _cards(made: Assessment) -> ET.Element:
     )  # fmt: skip
 
 
-def _card(
+def _tile(
     title: str, figure: str, what: str, parts: tuple[tuple[str, str, int], ...]
 ) -> ET.Element:
     there = [part for part in parts if part[2]]

@@ -9,7 +9,7 @@ from hpushim import showing
 #: What would open code, HTML or a link in running text, end a cell, or represent another character.
 _MEANING = re.compile(r"[\\`|]|<(?=[A-Za-z/!?])|&(?=[#\w]+;)|\](?=[\[(:])")
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
-#: Code in which none of these stands can go between single backticks, even in a table.
+#: Code in which none of these is can go between single backticks, even in a table.
 _HARD = re.compile(r"[`|]|^\s|\s$|^$")
 
 

@@ -143,9 +143,9 @@ def _verdict(assessment: Assessment) -> Iterator[Line]:
 
 def _unread(assessment: Assessment) -> Iterator[Line]:
     """Why a file was not assessed or written, where no finding says it."""
-    told = {item.path for item in assessment.items if item.finding.code in NO_LINE}
+    reported = {item.path for item in assessment.items if item.finding.code in NO_LINE}
     for file in assessment.report.files:
-        if file.status in ("failed", "skipped") and file.reason and file.path not in told:
+        if file.status in ("failed", "skipped") and file.reason and file.path not in reported:
             style = "bold red" if file.status == "failed" else "dim"
             path = showing.quoted(file.path)
             yield [(path, "bold"), (f": {file.status}: ", style), (_clipped(file.reason), "")]

@@ -82,14 +82,14 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
     found = _joined(found)
     #: Packages that stop where they are imported: there is nothing to do where they are required.
-    told = {item.finding.row for item in by_hand if item.area == PACKAGES and is_required(item)}
+    reported = {item.finding.row for item in by_hand if item.area == PACKAGES and is_required(item)}
     written = any(key[1] in beside and not key[0] for key in found)
     python = sum(f.path.endswith(".py") and f.path not in report.around for f in report.files)
     made = []
     for key, group in found.items():
         group.sort(key=lambda item: (item.trouble != "kernels", item.area != PACKAGES, _is_aside(item, report), not is_required(item), not _is_reached(item.path, report), item.path in report.chosen, item.area == PACKAGES and item.path != report.program))  # fmt: skip
         places = [(item.path, item.finding.function) for item in group]
-        stops = [i for i in group if is_required(i) and not (i.area == FILES and i.trouble == "cpu" and i.finding.row in told)]  # fmt: skip
+        stops = [i for i in group if is_required(i) and not (i.area == FILES and i.trouble == "cpu" and i.finding.row in reported)]  # fmt: skip
         required = [item for item in stops if _is_needed(item, report)]
         conditional = all(item.finding.conditional for item in required or group)
         inner = all(item.finding.function or item.finding.conditional for item in group)
@@ -220,8 +220,8 @@ def _with_counterparts(work: Work, group: Sequence[Item], report: Report) -> Wor
     (least, most), written = _FIRST["hours"], len(files) - len(named) + 1
     first, *rest = re.split(r"(?<=[;.]) ", work.message, maxsplit=1)
     where, name = min(named.items())
-    told = f"{first.rstrip(';.')} (`{name}` in {PurePath(where).name} is plain code for it){first[len(first.rstrip(';.')) :]}"
-    return msgspec.structs.replace(work, message=" ".join((told, *rest)), least=min(work.least, least * written), most=min(work.most, most * written))  # fmt: skip
+    reported = f"{first.rstrip(';.')} (`{name}` in {PurePath(where).name} is plain code for it){first[len(first.rstrip(';.')) :]}"
+    return msgspec.structs.replace(work, message=" ".join((reported, *rest)), least=min(work.least, least * written), most=min(work.most, most * written))  # fmt: skip
 
 
 def _package(item: Item, imported: Collection[str]) -> str | None:

@@ -202,7 +202,7 @@ class Folder:
                 raise Refused("another run is writing it; try again later", errno.EAGAIN) from None
             self.remove(temporary)
             descriptor = self.open(temporary, flags, mode)
-        descriptors.locked(descriptor)  # so that others can tell that its writer lives
+        descriptors.locked(descriptor)  # so that others know that its writer lives
         return descriptor
 
     def _in_use(self, temporary: str) -> bool:

@@ -136,14 +136,14 @@ class _Answer:
             "raise": self._refuse,
         }.get(row.runtime)
         chosen = act(row) if act is not None else self._torch_itself(row)
-        return self._telling(row, chosen) if row.warn and row.runtime != "raise" else chosen
+        return self._reporting(row, chosen) if row.warn and row.runtime != "raise" else chosen
 
-    def _telling(self, row: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-        def tell(*args: Any, **kwargs: Any) -> Any:
+    def _reporting(self, row: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        def report(*args: Any, **kwargs: Any) -> Any:
             log.warn(row.rule or "HPU902", f"{self.name}: {row.note}")
             return call(*args, **kwargs)
 
-        return tell
+        return report
 
     def _alias(self, row: Any) -> Callable[..., Any]:
         from hpushim import matrix

@@ -90,7 +90,7 @@ def emulate() -> None:
     """Makes the emulated HPU the ``hpu`` device of this process. Raises EmulatorError with the remedy."""
     from hpushim import emulator
 
-    emulator.enable(gaudi=generation(), devices=cards())
+    emulator.enable(gaudi=generation(), devices=device_count())
 
 
 def generation() -> str:
@@ -98,7 +98,7 @@ def generation() -> str:
     return settings.read("HPUSHIM_GAUDI")
 
 
-def cards() -> int:
+def device_count() -> int:
     """How many devices to emulate (``HPUSHIM_DEVICES``, default 1). Raises HpushimError unless a number from 1."""
     return int(settings.read("HPUSHIM_DEVICES"))
 
@@ -132,8 +132,8 @@ def emulator_ledger() -> dict[str, Any]:
         return {}
     from hpushim.emulator import ledger
 
-    books: dict[str, Any] = ledger.snapshot()
-    return books
+    totals: dict[str, Any] = ledger.snapshot()
+    return totals
 
 
 def _on_gaudi(torch: Any, wanted: Mode) -> Decision:

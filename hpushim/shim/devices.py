@@ -92,10 +92,10 @@ def report_device(index: int, *, placing: bool = True) -> None:
         return
     count = int(torch.hpu.device_count())
     if index >= count:
-        cards = f"{count} device is" if count == 1 else f"{count} devices are"
+        counted = f"{count} device is" if count == 1 else f"{count} devices are"
         log.warn(
             "HPU121",
-            f"cuda:{index} runs on hpu:0, the one device of this process; only {cards} here, so CUDA would raise "
+            f"cuda:{index} runs on hpu:0, the one device of this process; only {counted} here, so CUDA would raise "
             "an invalid device ordinal",
         )
     elif placing:
@@ -113,7 +113,7 @@ def report_requested(device: Any) -> None:
         report_device(index, placing=False)
 
 
-_ASKED = ("device", "peer_device")
+_DEVICE_ARGUMENTS = ("device", "peer_device")
 
 
 def of_device(replacement: F) -> F:
@@ -123,19 +123,19 @@ def of_device(replacement: F) -> F:
     """
     code = replacement.__code__
     names = code.co_varnames[: code.co_argcount]
-    places = {names.index(name): name for name in _ASKED if name in names}
+    places = {names.index(name): name for name in _DEVICE_ARGUMENTS if name in names}
     assert places, f"{replacement} takes no device"
 
     @functools.wraps(replacement)
-    def asked(*args: Any, **kwargs: Any) -> Any:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         for place, name in places.items():
-            _check_asked(args[place] if place < len(args) else kwargs.get(name))
+            _check_requested(args[place] if place < len(args) else kwargs.get(name))
         return replacement(*args, **kwargs)
 
-    return asked  # type: ignore[return-value]
+    return checked  # type: ignore[return-value]
 
 
-def _check_asked(device: Any) -> None:
+def _check_requested(device: Any) -> None:
     if device is None:
         return
     kind = device.partition(":")[0] if isinstance(device, str) else getattr(device, "type", "cuda")

@@ -138,10 +138,10 @@ def _gaudi() -> Iterator[Fact]:
     else:
         yield Fact("gaudi", "ok", f"habana_frameworks is installed; hl-smi is {tool}")
     if software and detect.gaudi_software():
-        yield from _cards()
+        yield from _devices()
 
 
-def _cards() -> Iterator[Fact]:
+def _devices() -> Iterator[Fact]:
     """What the vendor's package itself answers."""
     import torch
 

@@ -37,7 +37,7 @@ def leads() -> bool:
 
 def line(text: str) -> None:
     """Says a line unless quiet was requested."""
-    if messages.verbosity() != "quiet" and messages.is_speaker():
+    if messages.verbosity() != "quiet" and messages.reports_here():
         messages.emit(logging.INFO, text)
 
 
@@ -129,5 +129,5 @@ def _say(level: int, code: str, text: str, at: tuple[str, int] | None = None) ->
         once = (code, text, site) if mode == "sites" or at else (code, text)
         fresh = mode == "trace" or once not in _said
         _said.add(once)
-    if fresh and messages.is_speaker() and (level >= logging.WARNING or mode != "quiet"):
+    if fresh and messages.reports_here() and (level >= logging.WARNING or mode != "quiet"):
         messages.emit(level, f"{code} {site}: {text}" if code else f"{site}: {text}")

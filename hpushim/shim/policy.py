@@ -14,7 +14,7 @@ import sys
 from hpushim import callers, settings
 from hpushim.shim import log
 
-# While torch.compile reads a user's function it asks on the user's behalf.
+# While torch.compile reads a user's function it acts on the user's behalf.
 _ON_BEHALF = ("torch._dynamo.variables", "torch._dynamo.symbolic_convert", "torch.jit")
 
 

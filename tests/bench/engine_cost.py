@@ -23,11 +23,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hpushim.engine import judge, one_file, settle
+from hpushim.engine import assess, one_file, settle
+from hpushim.engine.assess import interesting, wanted_kinds
 from hpushim.engine.context import Context
 from hpushim.engine.files.discover import discover
 from hpushim.engine.files.source import Unreadable, decode
-from hpushim.engine.judge import interesting, wanted_kinds
 from hpushim.engine.project import analyse, migrate
 from hpushim.engine.python import module, rewrite
 from hpushim.engine.rules import dispatch, references
@@ -38,7 +38,7 @@ from hpushim.pycode import index
 TURNS = 3
 #: Phases by the function that is timed; what one calls inside is taken off its own time.
 PHASES: list[tuple[Any, str, str]] = [
-    (judge, "interesting", "words of every file"),
+    (assess, "interesting", "words of every file"),
     (module.ast, "parse", "ast.parse"),
     (index.Index, "_skeleton", "statements and scopes"),
     (index.Index, "_walk", "expressions with a wanted word"),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.engine import judge, one_file
+from hpushim.engine import assess, one_file
 from hpushim.engine.context import Context
 from hpushim.engine.project import analyse, migrate
 from hpushim.engine.python.module import Module
@@ -64,7 +64,7 @@ def test_names_and_scopes_cost_little_more_than_the_parser(texts: list[str]) -> 
 @pytest.mark.bench
 def test_all_rules_cost_a_few_times_the_parser(texts: list[str]) -> None:
     context = Context(Target(), load())
-    kept = [text for text in texts if judge.interesting(text.encode(), "python", "a.py")]
+    kept = [text for text in texts if assess.interesting(text.encode(), "python", "a.py")]
     assert ratio(lambda text: one_file.examine(text, "python", "a.py", context), kept) < 8
 
 
@@ -97,7 +97,7 @@ def test_a_file_is_parsed_once_to_check_and_twice_to_rewrite(
             parsed.append(path)
             super().__init__(text, path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(judge, "Module", Counted)
+    monkeypatch.setattr(assess, "Module", Counted)
     analyse([tmp_path], Target(), jobs=1)
     assert parsed == ["cuda.py"]
     parsed.clear()

@@ -78,7 +78,7 @@ def test_how_a_proof_ends(monkeypatch: pytest.MonkeyPatch, ran: Any, verdict: st
 class _Rank:
     def __init__(self, world: int, steps: int, **how: Any) -> None:
         self.observed = Observed(world, 1)
-        self.given = (world, steps, how["card"] > 10**10, how["fake"])
+        self.given = (world, steps, how["memory"] > 10**10, how["fake"])
 
     def begin(self) -> None:
         self.observed.began = True
@@ -222,11 +222,11 @@ def test_what_undo_says(monkeypatch: pytest.MonkeyPatch, ran: Any, refused: tupl
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("more", [True, False])
 def test_how_a_ledger_is_shown(monkeypatch: pytest.MonkeyPatch, ran: Any, written: bool, more: bool) -> None:  # fmt: skip
-    from hpushim.ledgers import reading, rendering, telling
+    from hpushim.ledgers import reading, rendering, summary
 
     shown: list[Any] = []
     monkeypatch.setattr(reading, "read", lambda file: ("books", file.name))
-    monkeypatch.setattr(telling, "tell", lambda books, matrix: ("told", books))
+    monkeypatch.setattr(summary, "summarize", lambda books, matrix: ("told", books))
     monkeypatch.setattr(rendering, "render", lambda told, form, everything: (told, form, everything))  # fmt: skip
     monkeypatch.setattr(output, "show_text", lambda *given: shown.append(given) or written)
     code, _, _ = ran("ledger", "--format", "html", *["--all"] * more, "notes.txt")

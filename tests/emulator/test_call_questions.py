@@ -95,8 +95,8 @@ def test_groups_over_hccl(monkeypatch: pytest.MonkeyPatch, args: Any, kwargs: An
         assert bool(calls._special_group(*args, **kwargs, **{name: 1})) is (expected and users)
         assert not calls._special_group(*args, **kwargs, **{name: None})
     assert "hpushim" in outside[0] and "torch.distributed.distributed_c10d" in outside[0]
-    assert bool(calls._binds_card(*args, **kwargs, device_id=0)) is (expected and users and not initialized)  # fmt: skip
-    assert not calls._binds_card(*args, **kwargs) and not calls._binds_card(*args, **kwargs, device_id=None)  # fmt: skip
+    assert bool(calls._binds_device(*args, **kwargs, device_id=0)) is (expected and users and not initialized)  # fmt: skip
+    assert not calls._binds_device(*args, **kwargs) and not calls._binds_device(*args, **kwargs, device_id=None)  # fmt: skip
 
 
 def test_a_question_is_asked_once_and_stays_on_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
@@ -145,16 +145,18 @@ def test_how_an_objection_is_said(monkeypatch: pytest.MonkeyPatch, policy: str, 
     row = types.SimpleNamespace(rule="HPU1", note="the note")
     profile = types.SimpleNamespace(gaudi="gaudi2", release="1.2", lazy=True, policy=policy)
     noted: list[Any] = []
-    monkeypatch.setattr(calls, "_told", set())
+    monkeypatch.setattr(calls, "_reported", set())
     monkeypatch.setattr(profiles, "current", lambda: profile)
     monkeypatch.setattr(matrix, "load", lambda: types.SimpleNamespace(row={"a.name": row}.get))
-    judged = [types.SimpleNamespace(status="unsupported", text=text) for text in limits]
-    judged.append(types.SimpleNamespace(status="supported", text="no limit"))
-    monkeypatch.setattr(calls, "_judged", lambda *given: noted.append(given) or types.SimpleNamespace(limits=judged, status="unsupported"))  # fmt: skip
+    assessed = [types.SimpleNamespace(status="unsupported", text=text) for text in limits]
+    assessed.append(types.SimpleNamespace(status="supported", text="no limit"))
+    monkeypatch.setattr(calls, "_assessed", lambda *given: noted.append(given) or types.SimpleNamespace(limits=assessed, status="unsupported"))  # fmt: skip
     monkeypatch.setattr(callers, "user_site", lambda: ("t.py", 4))
     monkeypatch.setattr(device, "load", lambda: types.SimpleNamespace(note=lambda *given: noted.append(given)))  # fmt: skip
     told: list[Any] = []
-    monkeypatch.setattr(objections, "tell", lambda *given, refused: told.append((*given, refused)))
+    monkeypatch.setattr(
+        objections, "report", lambda *given, refused: told.append((*given, refused))
+    )
     calls.object_to("unknown")
     assert noted == []
     text = f"a.name {'has no effect' if ignored else 'does not work'} on gaudi2: {'last' if limits else 'the note'}"
@@ -170,5 +172,5 @@ def test_how_an_objection_is_said(monkeypatch: pytest.MonkeyPatch, policy: str, 
     assert calls.refuses("a.name") is True
     asks = calls._where_refused("a.name", lambda x: x)
     assert (asks(True), asks(False)) == (True, False)
-    monkeypatch.setattr(calls, "_judged", lambda *given: types.SimpleNamespace(status="supported"))
+    monkeypatch.setattr(calls, "_assessed", lambda *given: types.SimpleNamespace(status="supported"))
     assert not calls.refuses("a.name") and not asks(True)

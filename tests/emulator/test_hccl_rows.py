@@ -17,11 +17,11 @@ def test_what_the_matrix_calls_unsupported_is_refused(lazy: bool, unsupported: b
     rows = {name: types.SimpleNamespace(rule=f"R {name}", note="It is NOT there.", names=(f"torch.distributed.{name}", "other")) for name in ("dtypes in collectives", "aborting a collective", "ReduceOp.BAND")}  # fmt: skip
     asked: list[Any] = []
 
-    def judge(row: Any, target: Target) -> Any:
+    def assess(row: Any, target: Target) -> Any:
         asked.append((target.gaudi, target.stack, target.mode))
         return types.SimpleNamespace(status="unsupported" if unsupported else "supported")
 
-    matrix: Any = types.SimpleNamespace(row=rows.get, judge=judge, find=lambda name: [rows["ReduceOp.BAND"]] if name == "torch.distributed.ReduceOp.*" else [])  # fmt: skip
+    matrix: Any = types.SimpleNamespace(row=rows.get, assess=assess, find=lambda name: [rows["ReduceOp.BAND"]] if name == "torch.distributed.ReduceOp.*" else [])  # fmt: skip
     profile: Any = types.SimpleNamespace(gaudi="gaudi3", release="1.21", lazy=lazy)
     found = hccl._refusals(matrix, profile)
     note = "it is NOT there"

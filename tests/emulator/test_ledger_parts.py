@@ -57,7 +57,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Native:
 
 
 def test_a_snapshot_has_what_the_device_answers(native: Native, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    now = types.SimpleNamespace(parameters={"hpu": 1}, told=lambda: ["a step"])
+    now = types.SimpleNamespace(parameters={"hpu": 1}, data=lambda: ["a step"])
     monkeypatch.setattr(steps, "now", lambda: now)
     ledger.add_objection("HPU1", "t.py:1", "a", refused=True)
     ledger.unhandled_cuda.append({"name": "x"})
@@ -268,9 +268,9 @@ def test_an_objection_is_kept_and_said_by_one_process(monkeypatch: pytest.Monkey
     said: list[Any] = []
     monkeypatch.setattr(ledger, "_objections", {})
     monkeypatch.setattr(objections.messages, "verbosity", lambda: verbosity)
-    monkeypatch.setattr(objections.messages, "is_speaker", lambda: speaker)
+    monkeypatch.setattr(objections.messages, "reports_here", lambda: speaker)
     monkeypatch.setattr(objections.messages, "emit", lambda *given: said.append(given))
-    objections.tell("HPU1", "t.py:4", "a text", refused)
+    objections.report("HPU1", "t.py:4", "a text", refused)
     assert ledger._objections == {("HPU1", "a text"): ("t.py:4", refused)}
     speaks = speaker and verbosity != "quiet"
     assert said == [(logging.WARNING, "HPU1 t.py:4: a text (emulated)")] * speaks

@@ -192,8 +192,8 @@ def test_only_files_that_asked_about_a_change_are_looked_at_again(
     (folder / "helpers.py").write_text("import torch\ndef make(n):\n    return n.cuda()\n")
     (folder / "alone.py").write_text("import torch\nprint(torch.cuda.is_available())\n")
     looked: list[str] = []
-    judged = run._judged
-    monkeypatch.setattr(run, "_judged", lambda item, *rest: looked.append(item[1].shown) or judged(item, *rest))  # type: ignore[func-returns-value]  # fmt: skip
+    assessed = run._assessed
+    monkeypatch.setattr(run, "_assessed", lambda item, *rest: looked.append(item[1].shown) or assessed(item, *rest))  # type: ignore[func-returns-value]  # fmt: skip
     _found(folder)
     assert sorted(looked) == ["alone.py", "helpers.py", "train.py"]
     looked.clear()
@@ -310,17 +310,17 @@ def test_stores_together_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_what_was_asked_is_asked_again_in_the_same_words() -> None:
     given = Project(frozenset({"a"}), imported=frozenset({("m", "n")}), pins=(("torch", ">=2"),))
     kept = cache.Cache.__new__(cache.Cache)
-    kept._asked, kept._project = {}, {}
+    kept._answered, kept._project = {}, {}
     watched = kept.watch(given)
     assert "a" in watched.methods
     assert ("m", "n") in watched.imported
     assert [name for name, _ in watched.pins] == ["torch"]
     assert not watched.files
     assert watched.modules & {"x"} == set()
-    asked = kept.asked()
-    assert [(name, question) for name, question, _ in asked] == [
+    questions = kept.questions()
+    assert [(name, question) for name, question, _ in questions] == [
         ("methods", "a"), ("imported", ("m", "n")), ("pins", 1), ("files", 0), ("modules", "x")
     ]  # fmt: skip
-    assert all(kept._answers(*each) for each in asked)
+    assert all(kept._answers(*each) for each in questions)
     kept.watch(Project(frozenset({"a"}), imported=frozenset({("m", "n")})))
-    assert [kept._answers(*each) for each in asked] == [True, True, False, True, True]
+    assert [kept._answers(*each) for each in questions] == [True, True, False, True, True]

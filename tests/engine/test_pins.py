@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.codemods.analysis.versions import judge
+from hpushim.codemods.analysis.versions import assess
 from hpushim.engine.base.text import Project, Text
 from hpushim.engine.data.pins import pins
 from hpushim.engine.project import analyse
@@ -56,7 +56,7 @@ def test_a_limit_decides_where_every_version_lies_in_it(specifier: str, status: 
     row = matrix.row("lightning.Trainer(accelerator=)", "argument")
     assert row is not None
     text = Text("", "train.py", Target(), matrix, Project(pins=(("lightning", specifier),)))
-    assert judge(text, row).status == status
+    assert assess(text, row).status == status
 
 
 def test_two_files_that_disagree_leave_it_open() -> None:
@@ -65,7 +65,7 @@ def test_two_files_that_disagree_leave_it_open() -> None:
     assert row is not None
     asked = (("lightning", "<2.5"), ("pytorch-lightning", ">=2"))
     text = Text("", "train.py", Target(), matrix, Project(pins=asked))
-    assert judge(text, row).status == "unsupported"
+    assert assess(text, row).status == "unsupported"
 
 
 @pytest.mark.parametrize(("version", "safety"), [("<2.5", "unsafe"), (">=2.5.6", "safe")])

@@ -110,7 +110,7 @@ def test_a_finding_gives_way_to_claims_that_are_as_strong(
         wanted = "drop"
     else:
         wanted = "unsafe" if Strength.OPEN in others else "manual" if kept else "report"
-    assert claims.judge(asked, True, strength) == wanted
+    assert claims.assess(asked, True, strength) == wanted
     assert claims.holds(asked) == bool(held and nested[held[0]][1] > Strength.OPEN)
 
 

@@ -47,9 +47,9 @@ def _finding(line: int, code: str = "HPU101", end: int = 0, group: str | None = 
 TEXT = "# hpushim: ignore-file[HPU109]\na\nb  # hpushim: ignore[HPU101, HPU102]\n  # hpushim: ignore[HPU103]\nc  # hpushim: ignore[HPU104]\n"
 
 
-def _run(*findings: Finding, judged: tuple[str, ...] = ("HPU101", "HPU102", "HPU103", "HPU104", "HPU109")) -> Any:  # fmt: skip
+def _run(*findings: Finding, assessed: tuple[str, ...] = ("HPU101", "HPU102", "HPU103", "HPU104", "HPU109")) -> Any:  # fmt: skip
     kept, held = suppress.suppress(
-        Text(TEXT, "a.py", Target(), None), list(findings), lambda: judged, python=True
+        Text(TEXT, "a.py", Target(), None), list(findings), lambda: assessed, python=True
     )
     own = [one for one in kept if one.code != "HPU007"]
     said = [(one.line, one.column, one.end_column, one.message, one.fix) for one in kept if one.code == "HPU007"]  # fmt: skip
@@ -59,12 +59,12 @@ def _run(*findings: Finding, judged: tuple[str, ...] = ("HPU101", "HPU102", "HPU
 def test_a_finding_on_the_line_of_a_directive_goes() -> None:
     stays = [_finding(2), _finding(3, "HPU109x"), _finding(4), _finding(5, "HPU101")]
     goes = [_finding(3), _finding(2, "HPU102", 3, group="g"), _finding(1, "HPU109", group=""), _finding(5, "HPU109")]  # fmt: skip
-    own, held, said = _run(*stays, *goes, judged=("HPU101", "HPU102", "HPU109"))
+    own, held, said = _run(*stays, *goes, assessed=("HPU101", "HPU102", "HPU109"))
     assert (own, held, said) == (stays, frozenset({"g"}), [])
 
 
 def test_a_directive_that_silences_nothing_is_told() -> None:
-    _, _, said = _run(_finding(3), judged=("HPU101", "HPU102", "HPU103", "HPU109"))
+    _, _, said = _run(_finding(3), assessed=("HPU101", "HPU102", "HPU103", "HPU109"))
     texts = [(line, column, end, message, fix and [(one.span, one.old, one.new) for one in fix.edits]) for line, column, end, message, fix in said]  # fmt: skip
     place = TEXT.index("  # hpushim: ignore[HPU103]\n")
     whole = "# hpushim: ignore-file[HPU109]\n"
@@ -73,7 +73,9 @@ def test_a_directive_that_silences_nothing_is_told() -> None:
         (3, 4, 37, "`# hpushim: ignore[HPU101, HPU102]` suppresses no finding (HPU102); remove it", None),
         (4, 3, 28, "`# hpushim: ignore[HPU103]` suppresses no finding (HPU103); remove it", [(Span(place, place + 28), "  # hpushim: ignore[HPU103]\n", "")]),
     ]  # fmt: skip
-    _, _, said = _run(_finding(3), _finding(3, "HPU102"), _finding(4, "HPU103"), judged=("HPU104",))
+    _, _, said = _run(
+        _finding(3), _finding(3, "HPU102"), _finding(4, "HPU103"), assessed=("HPU104",)
+    )
     ((_, _, _, _, fix),) = said
     at = TEXT.index("  # hpushim: ignore[HPU104]")
     assert [(one.span, one.old) for one in fix.edits] == [(Span(at, at + 27), "  # hpushim: ignore[HPU104]")]  # fmt: skip

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hpushim.engine.assess import interesting
 from hpushim.engine.facts import Facts
 from hpushim.engine.files.discover import File
-from hpushim.engine.judge import interesting
 from hpushim.pycode.words import Words
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from hpushim.engine import judge
+from hpushim.engine import assess
 from hpushim.engine.base.code import Code
 from hpushim.engine.context import Context
 from hpushim.engine.data.document import Document
@@ -218,9 +218,9 @@ def use(patch: pytest.MonkeyPatch, *classes: Any) -> None:
     """Makes these the only rules there are."""
     python = tuple(Listed.of(item) for item in classes if issubclass(item, Rule))
     text = tuple(Listed.of(item) for item in classes if issubclass(item, TextRule))
-    patch.setattr(judge, "rules", lambda: python)
-    patch.setattr(judge, "text_rules", lambda: text)
-    patch.setattr(judge, "_reading", judge._reading.__wrapped__)
+    patch.setattr(assess, "rules", lambda: python)
+    patch.setattr(assess, "text_rules", lambda: text)
+    patch.setattr(assess, "_reading", assess._reading.__wrapped__)
 
 
 def context(**options: Any) -> Context:

@@ -148,9 +148,9 @@ class Campaign:
                     name = "undo" if kind == "undo" else "writing" if writing else "analysis"
                     self.tally.done[f"{how.name} during {name}"] += 1
                     self.tally.done["two at once" if two else "one at a time"] += 1
-        self._judge(number)
+        self._assess(number)
 
-    def _judge(self, number: int) -> None:
+    def _assess(self, number: int) -> None:
         tally = self.tally
         now = self._files()
         drafts = [name for name in now if name.endswith(".tmp")]

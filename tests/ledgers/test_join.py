@@ -12,7 +12,7 @@ import pytest
 from hpushim.engine.project import analyse
 from hpushim.ledgers.join import join, text_of
 from hpushim.ledgers.reading import read
-from hpushim.ledgers.telling import tell
+from hpushim.ledgers.summary import summarize
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -23,7 +23,7 @@ VARIABLE = ("16", "16", "24", "16", "24", "32", "16")
 
 
 def joined(path: Path, ledger: Path):
-    return join(analyse((path,), Target(), matrix=load()), tell(read(ledger), load()))
+    return join(analyse((path,), Target(), matrix=load()), summarize(read(ledger), load()))
 
 
 def line_of(text: str) -> int:

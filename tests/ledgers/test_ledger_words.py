@@ -17,7 +17,7 @@ from hpushim.ledgers.model import (  # fmt: skip
     Line,
     Site,
     Steps,
-    Told,
+    Summary,
 )
 from hpushim.matrix import load
 from hpushim.model import Finding, Span
@@ -121,9 +121,9 @@ def _event(count: int = 1, words: str = "w", weight: Any = "costs", **more: Any)
     return Event("host_sync", weight, words, count, **more)
 
 
-def _told(lines: tuple[Line, ...] = (), **more: Any) -> Told:
+def _told(lines: tuple[Line, ...] = (), **more: Any) -> Summary:
     how: dict[str, Any] = {"steps": Steps(), "after": {}, "notes": ("the note",), **more}
-    return Told("l.json", "the verdict", (Fact("name", "value"), Fact("longer name", "2")), (Fact("peak", "1 GB"),), lines, **how)  # fmt: skip
+    return Summary("l.json", "the verdict", (Fact("name", "value"), Fact("longer name", "2")), (Fact("peak", "1 GB"),), lines, **how)  # fmt: skip
 
 
 def test_a_ledger_has_its_parts_in_this_order() -> None:

@@ -16,7 +16,7 @@ from hpushim.errors import HpushimError
 from hpushim.ledgers import reading
 from hpushim.ledgers.reading import read
 from hpushim.ledgers.rendering import FORMATS, render
-from hpushim.ledgers.telling import tell
+from hpushim.ledgers.summary import summarize
 from hpushim.matrix import load
 
 PARALLEL = Path(__file__).parents[1] / "plan" / "parallel.py"
@@ -83,7 +83,7 @@ def test_the_ranks_of_a_run_are_one(tmp_path: Path, ranks: int) -> None:
 
 
 def test_what_is_told_of_many_ranks(tmp_path: Path) -> None:
-    told = tell(read(run_of(tmp_path, 64)), load())
+    told = summarize(read(run_of(tmp_path, 64)), load())
     text = render(told, "text", everything=True)
     assert "6,400 in 64 processes" in text and "192 over hccl of 64" in text
     assert "rank9: 1 events at further lines" in text

@@ -51,7 +51,7 @@ def test_a_limit_ends_with_the_patch_releases_of_its_last_release() -> None:
     assert row is not None
     old, new = row.limits
     for stack, expected in (("1.20", old), ("1.20.1", old), ("1.21", new), ("1.24.1", new)):
-        assert M.judge(row, Target(stack=stack)).limits == (expected,)
+        assert M.assess(row, Target(stack=stack)).limits == (expected,)
 
 
 def test_versions_of_packages_are_told_and_never_decide() -> None:

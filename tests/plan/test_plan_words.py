@@ -433,7 +433,7 @@ def test_which_dtypes_a_collective_takes(dtypes: str, exact: str, note: str, fou
 @pytest.mark.parametrize("status", ["native", "renamed", "unsupported", "changed"])
 def test_what_the_rows_of_a_collective_say(status: str) -> None:
     rows = {name: types.SimpleNamespace(name=name, note=f"of {name}") for name in ("torch.distributed.ReduceOp.MAX", "torch.distributed.send")}  # fmt: skip
-    matrix: Any = types.SimpleNamespace(collectives=[], row=rows.get, judge=lambda row, target: types.SimpleNamespace(status=status))  # fmt: skip
+    matrix: Any = types.SimpleNamespace(collectives=[], row=rows.get, assess=lambda row, target: types.SimpleNamespace(status=status))  # fmt: skip
     told = list(_of_one(Collective("send", 1, (), "MAX", (0,), 0), matrix, T, 8))
     first, second = rows
     assert told == ([] if status in ("native", "renamed") else [Refusal("send with MAX", status, f"of {first}", first), Refusal("send", status, f"of {second}", second)])  # type: ignore[arg-type]  # fmt: skip

@@ -27,8 +27,8 @@ from hpushim.errors import HpushimError
 from hpushim.matrix import default_path, reader
 from hpushim.model import Target
 from hpushim.portfolio import engines, rows
+from hpushim.portfolio.assessing import Done, Job, assess
 from hpushim.portfolio.folder import Folder
-from hpushim.portfolio.judging import Done, Job, judge
 
 READY = 'import torch\nx = torch.ones(2, device="cuda")\n'
 BLOCKED = "import apex\nimport torch\nmodel = apex.normalization.FusedLayerNorm(4).cuda()\n"
@@ -40,7 +40,7 @@ def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Rules and templates, once: each repository is assessed in a fork, which would load them anew."""
     folder = tmp_path_factory.mktemp("first")
     (folder / "train.py").write_text(BLOCKED)
-    assert judge(Job("first", folder, Target())).report
+    assert assess(Job("first", folder, Target())).report
 
 
 def laid(found: Path) -> Path:
@@ -197,7 +197,7 @@ def test_what_a_result_was_made_from_is_seen_to_change(
     packages = repositories / "ready" / ".venv" / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
     job = Job("ready", repositories / "ready", Target())
-    first = judge(job)
+    first = assess(job)
     if changes == "the packages":
         (packages / "flash_attn-2.0.dist-info").mkdir()
     elif changes == "the matrix":
@@ -208,7 +208,7 @@ def test_what_a_result_was_made_from_is_seen_to_change(
         (tmp_path / "rules").mkdir()
         (tmp_path / "rules" / "new.py").write_text("")
         monkeypatch.setattr(store, "_rules", lambda: [tmp_path / "rules"])
-    again = judge(msgspec.structs.replace(job, known=first.key))
+    again = assess(msgspec.structs.replace(job, known=first.key))
     assert not first.failed and not again.failed
     assert (again.key == first.key) == (changes == "nothing") == (not again.report)
 
@@ -291,9 +291,9 @@ def test_a_repository_that_ends_its_process_is_a_row(repositories: Path, monkeyp
     def dies(job: Job) -> Done:
         if job.name == "plain":
             os.kill(os.getpid(), signal.SIGKILL)
-        return judge(job)
+        return assess(job)
 
-    monkeypatch.setattr(engines, "judge", dies)
+    monkeypatch.setattr(engines, "assess", dies)
     folder = Folder(repositories / "out")
     names = ["kernels", "plain", "ready"]
     list(engines.processes([Job(n, repositories / n, Target()) for n in names], 2, folder.keep))

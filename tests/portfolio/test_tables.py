@@ -18,9 +18,9 @@ import pytest
 from hpushim.errors import HpushimError
 from hpushim.matrix import load
 from hpushim.model import Target
-from hpushim.portfolio import engines, judging, page, rows
+from hpushim.portfolio import assessing, engines, page, rows
+from hpushim.portfolio.assessing import Done, Job, assess
 from hpushim.portfolio.folder import Folder
-from hpushim.portfolio.judging import Done, Job, judge
 from hpushim.portfolio.rows import Blocker, Portfolio, Row
 
 VERDICTS = page._ORDER
@@ -256,8 +256,8 @@ def test_a_fault_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, er
     def fails(*_: object) -> str:
         raise error
 
-    monkeypatch.setattr(judging, "_key", fails)
-    assert judge(Job("x", tmp_path, Target())) == Done("x", failed=why.replace("PATH", str(tmp_path)))  # fmt: skip
+    monkeypatch.setattr(assessing, "_key", fails)
+    assert assess(Job("x", tmp_path, Target())) == Done("x", failed=why.replace("PATH", str(tmp_path)))  # fmt: skip
 
 
 def test_a_key_is_of_all_that_a_report_depends_on(tmp_path: Path) -> None:
@@ -269,17 +269,17 @@ def test_a_key_is_of_all_that_a_report_depends_on(tmp_path: Path) -> None:
     matrix = load()
     plain = Job("x", tmp_path / "all", Target())
     forms = [plain, *(msgspec.structs.replace(plain, **how) for how in ({"select": ("HPU001",)}, {"ignore": ("HPU001",)}, {"exclude": ("*.py",)}, {"extra_rows": (rows_,)}, {"wheels": wheels}, {"target": Target(gaudi="gaudi3")}))]  # type: ignore[arg-type]  # fmt: skip
-    keys = [judging._key(job, matrix) for job in forms]
+    keys = [assessing._key(job, matrix) for job in forms]
     assert len(set(keys)) == len(forms)
     assert all(len(key) == 32 for key in keys)
-    assert judging._key(msgspec.structs.replace(plain, known=keys[0]), matrix) == keys[0]
+    assert assessing._key(msgspec.structs.replace(plain, known=keys[0]), matrix) == keys[0]
     (tmp_path / "all" / "a.py").write_text("12\n")
     rows_.write_text("#")
     (wheels / "zq-1.whl").write_text("#")
     (wheels / "readme").write_text("")
-    again = [judging._key(job, matrix) for job in forms]
+    again = [assessing._key(job, matrix) for job in forms]
     assert [a == b for a, b in zip(keys, again, strict=True)] == [False] * 3 + [True] + [False] * 3
-    assert judge(msgspec.structs.replace(plain, known=again[0])) == Done("x", again[0])
+    assert assess(msgspec.structs.replace(plain, known=again[0])) == Done("x", again[0])
 
 
 class _Ray(types.ModuleType):
@@ -298,7 +298,7 @@ class _Ray(types.ModuleType):
 
     def remote(self, **how: Any) -> Any:
         assert how == {"num_cpus": 1, "max_retries": 2}
-        return lambda judge: types.SimpleNamespace(remote=lambda job: job)
+        return lambda assess: types.SimpleNamespace(remote=lambda job: job)
 
     def wait(self, waiting: list[Job], num_returns: int) -> tuple[list[Job], list[Job]]:
         assert num_returns == 1
@@ -338,11 +338,11 @@ def test_what_a_repository_is_assessed_with(
     monkeypatch.setattr(project, "analyse", lambda *given, **how: asked.append((given, how)) or plain)  # fmt: skip
     monkeypatch.setattr(dependencies, "Places", lambda *given: ("places", *given))
     monkeypatch.setattr(of, "of_project", lambda *given: asked.append(given) or ())
-    monkeypatch.setattr(judging, "project_root", lambda paths: ("root", *paths))
+    monkeypatch.setattr(assessing, "project_root", lambda paths: ("root", *paths))
     monkeypatch.setattr(report, "render", lambda made, form: f"{made.root} {form} \udce9")
     matrix: Any = object()
     job = Job("name", tmp_path, Target(), ("S",), ("I",), ("e",), (), tmp_path / "wheels")
-    done = judging._judged(job, "key", matrix)
+    done = assessing._assessed(job, "key", matrix)
     assert done == Done("name", "key", b"name json \\udce9", b"name html \\udce9")
     assert asked[0] == (((tmp_path,), Target()), {"matrix": matrix, "select": ("S",), "ignore": ("I",), "exclude": ("e",), "jobs": 1, "propose": True, "cache": True})  # fmt: skip
     assert asked[1] == ((tmp_path,), ("e",), ("places", ("root", tmp_path), None, tmp_path / "wheels"), matrix, Target(), frozenset({"a"}), plain.reached)  # fmt: skip

@@ -64,7 +64,7 @@ def train(line: Training, at: Path, iterations: int) -> Training:
     return line
 
 
-def judge(line: Training, reference: Training, iterations: int) -> list[str]:
+def assess(line: Training, reference: Training, iterations: int) -> list[str]:
     """What is wrong with this line, in words; empty when it is as it must be."""
     assert line.run is not None
     if not line.run.ok or line.metrics is None:
@@ -153,7 +153,7 @@ def main() -> int:
     head = f"{'run':28}  {'precision':9}  {'loss':>8}  {'from CPU':>9}  {'on hpu':>7}  {'mark_steps':>10}  {'sec':>6}"
     print(head + "\n" + "-" * (len(head) + 8))
     for line in lines:
-        wrong = judge(line, lines[0], options.iterations)
+        wrong = assess(line, lines[0], options.iterations)
         print(row(line, lines[0], wrong))
         failures += [f"{line.title}, {line.dtype}: {text}" for text in wrong]
     print(

@@ -365,7 +365,7 @@ def silent(path: str, text: str, told: Iterable[tuple[int, int, str]]) -> list[S
     ]
 
 
-def judged(root: Path, totals: Counter[str], *, verbose: bool) -> Counter[str]:
+def assessed(root: Path, totals: Counter[str], *, verbose: bool) -> Counter[str]:
     """The silent sites of one tree by kind; all sites are added to ``totals``."""
     from hpushim.engine.project import analyse
     from hpushim.model import Target
@@ -406,9 +406,9 @@ def main(arguments: list[str]) -> None:
                 copy = Path(folder) / root.name
                 shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
                 migrate([copy], Target(), jobs=1, allow_dirty=True)
-                here = judged(copy, every, verbose=verbose)
+                here = assessed(copy, every, verbose=verbose)
         else:
-            here = judged(root, every, verbose=verbose)
+            here = assessed(root, every, verbose=verbose)
         totals += here
         print(root.name, dict(here), flush=True)
     print("sites", dict(every))

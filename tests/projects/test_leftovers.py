@@ -36,7 +36,7 @@ def test_no_word_of_real_repositories_is_silent() -> None:
     assert FOLDER is not None
     found: dict[str, list[str]] = {}
     for root in sorted(path for path in Path(FOLDER).iterdir() if path.is_dir()):
-        here = leftovers.judged(root, Counter(), verbose=True)
+        here = leftovers.assessed(root, Counter(), verbose=True)
         if left := sorted(set(here) - EXPLAINED):
             found[root.name] = left
     assert not found

@@ -112,7 +112,7 @@ def line_of(fault: Fault) -> int:
     return next(number for number, text in enumerate(lines, 1) if fault.line in text)
 
 
-def judged(fault: Fault, outcome: Outcome) -> tuple[bool, bool]:
+def assessed(fault: Fault, outcome: Outcome) -> tuple[bool, bool]:
     """Whether the fault was found, and whether its line was named (within one line, as hunks are)."""
     cause = outcome.cause
     named = cause is not None and cause.file == fault.file and abs(cause.line - line_of(fault)) <= 1
@@ -137,7 +137,7 @@ def main(names: list[str]) -> int:
             request.baseline = kept[fault.words]
         outcome = prove(request)
         kept.setdefault(fault.words, outcome)
-        found, line = judged(fault, outcome)
+        found, line = assessed(fault, outcome)
         total += 1
         missed += not found
         named += line

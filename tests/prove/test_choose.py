@@ -32,6 +32,9 @@ class Wrapped:
     def cuda(self):
         return Wrapped(self.data.cuda())
 
+    def to(self, device):
+        return Wrapped(self.data.to(device))
+
 
 def put(thing):
     return thing.cuda()
@@ -138,22 +141,22 @@ def test_what_is_equal_is_kept_and_undone(tmp_path: Path) -> None:
 Judge = Callable[[frozenset[str]], str]
 
 
-def _chosen(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> tuple[str, int, int]:
+def _chosen(monkeypatch: pytest.MonkeyPatch, names: str, assess: Judge) -> tuple[str, int, int]:
     """The candidates that are kept, by letters, the runs, and how many have a reason."""
-    choice = _choice(monkeypatch, names, judge)
+    choice = _choice(monkeypatch, names, assess)
     kept = "".join(one.code for one in choice.candidates if one.fate == "kept")
     assert not any(one.fate == "did not run" for one in choice.candidates)
     return kept, choice.runs, sum(bool(one.why) for one in choice.candidates)
 
 
-def _candidates(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> Sequence[Candidate]:
-    return _choice(monkeypatch, names, judge).candidates
+def _candidates(monkeypatch: pytest.MonkeyPatch, names: str, assess: Judge) -> Sequence[Candidate]:
+    return _choice(monkeypatch, names, assess).candidates
 
 
-def _choice(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> choose.Choice:
+def _choice(monkeypatch: pytest.MonkeyPatch, names: str, assess: Judge) -> choose.Choice:
     def prove(request: Any, say: Any) -> Outcome:
         made = request.unsafe or frozenset()
-        verdict: Any = judge(frozenset(one.code for one in made))
+        verdict: Any = assess(frozenset(one.code for one in made))
         runs: Any = [_Run(), _Run()]
         return Outcome(verdict, "why", Path(), runs, [], Coverage(), None, None, None)  # type: ignore[arg-type]
 
@@ -203,10 +206,10 @@ def test_two_that_differ_only_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_copy_that_needs_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(made: frozenset[str]) -> str:
+    def assess(made: frozenset[str]) -> str:
         return "equal" if "c" in made and "a" not in made else "different"
 
-    kept, _, taken = _chosen(monkeypatch, "abcd", judge)
+    kept, _, taken = _chosen(monkeypatch, "abcd", assess)
     assert (kept, taken) == ("bcd", 1)
 
 
@@ -225,10 +228,10 @@ def test_what_ran_and_was_not_tried_did_run(monkeypatch: pytest.MonkeyPatch) -> 
 def test_parts_that_need_each_other_say_why_they_fail_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def judge(made: frozenset[str]) -> str:
+    def assess(made: frozenset[str]) -> str:
         return {0: "equal", 1: "different"}.get(len(made), "not distinguishable")
 
-    some = _candidates(monkeypatch, "ab", judge)
+    some = _candidates(monkeypatch, "ab", assess)
     assert {one.why for one in some} == {"different: why; all together: not distinguishable: why"}
 
 

@@ -46,7 +46,7 @@ class Answered:
     def __init__(self, at: Path, copy: str, wrong: Callable[[str, str], str]) -> None:
         self.root, self.at, self.wrong = at / "root", at, wrong
         self.plan = SimpleNamespace(steps=3)
-        self.asked: dict[str, set[int]] = {}
+        self.traced: dict[str, set[int]] = {}
         self.runs: list[tuple[str, str, dict[str, Any]]] = []
         self.said: list[str] = []
         self.root.mkdir()

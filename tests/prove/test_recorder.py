@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hpushim.prove.recorder import book, enable, files, lines, operators, scalars, training
+from hpushim.prove.recorder import enable, files, lines, operators, recording, scalars, training
 from hpushim.shim.imports import waiter
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.distributed.reduce_op")
@@ -29,7 +29,7 @@ Events = list[tuple[str, dict[str, Any]]]
 def events(monkeypatch: pytest.MonkeyPatch) -> Events:
     """What is noted, in its order."""
     noted: Events = []
-    monkeypatch.setattr(book, "note", lambda at, event, **what: noted.append((event, what)))
+    monkeypatch.setattr(recording, "note", lambda at, event, **what: noted.append((event, what)))
     return noted
 
 
@@ -41,7 +41,7 @@ def places(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _orders(places: Path, **changes: Any) -> book.Orders:
+def _orders(places: Path, **changes: Any) -> recording.Orders:
     plain = {
         "at": places / "records",
         "root": places / "copy/project",
@@ -55,7 +55,7 @@ def _orders(places: Path, **changes: Any) -> book.Orders:
         "lines": {},
         "float32": 0,
     }
-    return book.Orders({**plain, **changes})
+    return recording.Orders({**plain, **changes})
 
 
 # The record
@@ -65,33 +65,33 @@ def test_orders_are_read_from_the_file_that_the_environment_names(places: Path, 
     data = {"at": "/a", "root": "/r", "copy": "/c", "tree": "/t", "cwd": str(places), "seed": "3", "steps": "4", "window": ["5", 6], "values": 1, "lines": {"t.py": [2]}, "float32": 1, "deterministic": 1}  # fmt: skip
     (places / "orders").write_text(json.dumps(data))
     monkeypatch.setenv("HPUSHIM_PROVE", str(places / "orders"))
-    found = vars(book.orders())
+    found = vars(recording.orders())
     assert found == {**data, "at": Path("/a"), "seed": 3, "steps": 4, "window": (5, 6), "values": True, "float32": True, "deterministic": True}  # fmt: skip
     assert [type(found[name]) for name in ("values", "float32", "deterministic")] == [bool] * 3
     assert _orders(places).deterministic is False
     (places / "link.py").symlink_to(places / "else/t.py")
-    assert book.orders().file_of("link.py") == str(places / "else/t.py")
-    assert book.orders().file_of("/x/../y.py") == "/y.py"
+    assert recording.orders().file_of("link.py") == str(places / "else/t.py")
+    assert recording.orders().file_of("/x/../y.py") == "/y.py"
 
 
 @pytest.mark.parametrize(("rank", "name"), [("3", "3"), ("", "-"), ("x", "-"), (None, "-")])
 def test_each_process_has_a_record_of_its_own(places: Path, monkeypatch: pytest.MonkeyPatch, rank: str | None, name: str) -> None:  # fmt: skip
-    monkeypatch.setattr(book, "_descriptor", None)
-    monkeypatch.setattr(book, "_owner", 0)
+    monkeypatch.setattr(recording, "_descriptor", None)
+    monkeypatch.setattr(recording, "_owner", 0)
     monkeypatch.delenv("RANK", raising=False)
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
     opened: list[int] = []
     open_ = os.open
     monkeypatch.setattr(os, "open", lambda *a: opened.append(open_(*a)) or opened[-1])
-    book.note(places, "line", file="t.py", at_all=Path("x"))
-    book.note(places, "line", file="\udcff")
+    recording.note(places, "line", file="t.py", at_all=Path("x"))
+    recording.note(places, "line", file="\udcff")
     path = places / f"{name}.{os.getpid()}.jsonl"
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == '{"event": "line", "file": "t.py", "at_all": "x"}\n{"event": "line", "file": "\\udcff"}\n'  # fmt: skip
     assert len(opened) == 1
     monkeypatch.setattr(os, "getpid", lambda: 12)
-    book.note(places, "more")
+    recording.note(places, "more")
     assert (places / f"{name}.12.jsonl").read_text() == '{"event": "more"}\n' and len(opened) == 2
     for one in opened:
         os.close(one)
@@ -103,9 +103,9 @@ def test_each_process_has_a_record_of_its_own(places: Path, monkeypatch: pytest.
 def test_a_process_begins_once(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     orders = _orders(places)
-    monkeypatch.setattr(enable, "_armed", False)
-    monkeypatch.setattr(book, "orders", lambda: orders)
-    for owner, name in ((enable, "_import_from_the_copy"), (files, "watch"), (lines, "watch"), (enable, "_tell_errors")):  # fmt: skip
+    monkeypatch.setattr(enable, "_enabled", False)
+    monkeypatch.setattr(recording, "orders", lambda: orders)
+    for owner, name in ((enable, "_import_from_the_copy"), (files, "watch"), (lines, "watch"), (enable, "_record_errors")):  # fmt: skip
         monkeypatch.setattr(owner, name, lambda given, name=name: said.append((name, given)))
     monkeypatch.setattr(enable.atexit, "register", lambda *given: said.append(given))
     for name in ("_seed_numpy", "_torch_arrived"):
@@ -125,7 +125,7 @@ def test_a_process_begins_once(places: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert drawn == random.random()
     finally:
         random.setstate(state)
-    assert said == [("_import_from_the_copy", orders), ("watch", orders), ("watch", orders), ("_tell_errors", orders), (enable._tell_refusals, orders), ("_seed_numpy", numpy, orders)]  # fmt: skip
+    assert said == [("_import_from_the_copy", orders), ("watch", orders), ("watch", orders), ("_record_errors", orders), (enable._record_refusals, orders), ("_seed_numpy", numpy, orders)]  # fmt: skip
     assert list(waits) == ["torch", *scalars.LOGGERS]
     said.clear()
     waits["torch"]("module")
@@ -161,7 +161,7 @@ def test_what_is_installed_from_the_user_s_folder_comes_from_the_copy(places: Pa
 def test_refusals_are_told_with_the_line_of_the_project(places: Path, events: Events, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     name = "hpushim.emulator.ledger"
     monkeypatch.delitem(sys.modules, name, raising=False)
-    enable._tell_refusals(_orders(places))
+    enable._record_refusals(_orders(places))
     assert events == []
     root = places / "copy/project"
     ledger = types.SimpleNamespace(
@@ -169,7 +169,7 @@ def test_refusals_are_told_with_the_line_of_the_project(places: Path, events: Ev
         narrowed=lambda: [("HPU2", "d", f"{root}/t.py:?"), ("HPU2", "e", f"{root}:1")],
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, name, ledger)
-    enable._tell_refusals(_orders(places))
+    enable._record_refusals(_orders(places))
     assert events == [
         ("refused", {"code": "HPU1", "what": "a", "file": "sub/t.py", "line": 5}), ("refused", {"code": "HPU1", "what": "b", "file": "t.py", "line": 6}), ("refused", {"code": "HPU1", "what": "c"}),
         ("narrowed", {"code": "HPU2", "what": "d"}), ("narrowed", {"code": "HPU2", "what": "e"}),
@@ -184,7 +184,7 @@ def test_an_uncaught_error_is_told_with_the_lines_of_the_project(places: Path, e
     exec(compile("\ndef outer():\n    lib(inner)\n", str(root / "sub/out.py"), "exec"), space)  # fmt: skip
     before: list[Any] = []
     monkeypatch.setattr(sys, "excepthook", lambda *given: before.append(given))
-    enable._tell_errors(_orders(places))
+    enable._record_errors(_orders(places))
     with pytest.raises(ValueError, match="no") as raised:
         space["outer"]()
     sys.excepthook(raised.type, raised.value, raised.tb)
@@ -223,7 +223,7 @@ def test_the_recorder_begins_before_the_sitecustomize_that_it_hides(places: Path
 
 @pytest.fixture
 def watched(places: Path, events: Events, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(files, "_told", set())
+    monkeypatch.setattr(files, "_reported", set())
     monkeypatch.setattr(files, "_orders", _orders(places))
     return places
 
@@ -611,7 +611,7 @@ def recorded(places: Path, events: Events, torch: Any, monkeypatch: pytest.Monke
         monkeypatch.setattr(owner, name, getattr(owner, name))
     hooks = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
     before = [dict(one) for one in hooks]
-    monkeypatch.setattr(files, "_told", set())
+    monkeypatch.setattr(files, "_reported", set())
     made: list[Any] = []
     kind = training._Training
     monkeypatch.setattr(training, "_Training", lambda *given: made.append(kind(*given)) or made[-1])

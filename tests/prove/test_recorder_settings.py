@@ -94,8 +94,8 @@ def test_an_error_raised_while_another_was_handled_names_that_one(
 ) -> None:
     noted: dict[str, Any] = {}
     monkeypatch.setattr(sys, "excepthook", lambda *_: None)
-    monkeypatch.setattr(enable.book, "note", lambda at, event, **what: noted.update(what))
-    enable._tell_errors(types.SimpleNamespace(at=None, root="/nowhere", file_of=str))  # type: ignore[arg-type]
+    monkeypatch.setattr(enable.recording, "note", lambda at, event, **what: noted.update(what))
+    enable._record_errors(types.SimpleNamespace(at=None, root="/nowhere", file_of=str))  # type: ignore[arg-type]
     with pytest.raises((AttributeError, OSError)) as raised:
         fails()
     sys.excepthook(raised.type, raised.value, raised.tb)

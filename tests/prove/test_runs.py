@@ -67,14 +67,14 @@ def test_the_environment_of_a_run(plan: runs.Plan, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "environ", given)
     monkeypatch.setattr(cuda, "environment", lambda: {"A_CARD": "1"})
     found = runs._environment(way, plan, Path("/orders"), "/top")
-    on_card = way.startswith("cuda")
+    on_device = way.startswith("cuda")
     package = str(Path(runs.__file__).parents[2])
-    paths = [runs.STARTUP, *([package] if on_card else []), "/top/lib", "/other", f"{tree}x"]
+    paths = [runs.STARTUP, *([package] if on_device else []), "/top/lib", "/other", f"{tree}x"]
     expected = {
         "HOME": "/h", "HPUSHIM_CACHE_DIR": "c", "HPUSHIM_GAUDI": "gaudi3", "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1",
         "HPUSHIM_PROVE": "/orders", "HPUSHIM": "emulate" if way in ("shim", "native") else "off", "HPUSHIM_LOG": "quiet", "HPUSHIM_EMULATED_RANDOM": "cpu", "OMP_NUM_THREADS": threads or "1",
     }  # fmt: skip
-    assert found == expected | ({"A_CARD": "1", "CUDA_VISIBLE_DEVICES": "1"} if on_card else {})
+    assert found == expected | ({"A_CARD": "1", "CUDA_VISIBLE_DEVICES": "1"} if on_device else {})
     assert "HPUSHIM_LEDGER" in given, "the own environment stays"
     same = runs.msgspec.structs.replace(plan, cuda_python="py")
     paths = runs._environment(way, same, Path("/orders"), "/top")["PYTHONPATH"].split(os.pathsep)

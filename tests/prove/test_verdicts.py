@@ -147,7 +147,7 @@ def test_a_proof_makes_three_runs(prove: Prove) -> None:
     assert [(one.first, one.second, one.steps) for one in outcome.comparisons] == [("shim", "native", 2), ("cpu", "shim", 2)]  # fmt: skip
     assert [one.title for one in outcome.runs] == ["original, on the CPU", "original, under the shim", "migrated copy, natively"]  # fmt: skip
     assert (outcome.on_hpu, outcome.written, outcome.elsewhere, outcome.unmigrated) == (1.0, [], [], "")  # fmt: skip
-    assert outcome.asked == {"t.py": {3, 4, 5}} and not outcome.migrated.exists()
+    assert outcome.traced == {"t.py": {3, 4, 5}} and not outcome.migrated.exists()
     assert outcome.cpu is not None and outcome.cpu.why in found.said[0]
 
 
@@ -156,7 +156,7 @@ def test_what_a_request_says_is_what_the_migration_and_the_runs_are_given(prove:
     seen: list[str] = []
     found = prove(
         matrix=matrix, select=("HPU1",), ignore=("HPU2",), exclude=("a",), unsafe=True, steps=3, seed=7, timeout=9, devices=4, no_cpu=True,
-        asked={"t.py": {1}, "u.py": {2}}, keep=tmp_path / "kept", plant=lambda at: seen.append((at / "t.py").read_text()),
+        traced={"t.py": {1}, "u.py": {2}}, keep=tmp_path / "kept", plant=lambda at: seen.append((at / "t.py").read_text()),
     )  # fmt: skip
     ((target, how),) = found.migrated
     assert target == Target()
@@ -173,7 +173,7 @@ def test_what_a_request_says_is_what_the_migration_and_the_runs_are_given(prove:
 def test_the_lines_that_changed_and_the_one_above_are_asked_about(prove: Prove) -> None:
     Path("t.py").write_text("a = 1\nb = 2\nc = 3\nd = 4\ne = 5\nf = 6\n")
     found = prove(rewrites=(("a = 1", "a = 0"), ("e = 5\n", "e = 5\ng = 7\n")))
-    assert found.outcome.asked == {"t.py": {1, 4, 5}}
+    assert found.outcome.traced == {"t.py": {1, 4, 5}}
 
 
 def test_what_is_kept_has_the_links_of_the_copies(prove: Prove, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_later_proof_takes_the_runs_of_the_original_from_an_earlier_one(prove:
     second = prove(baseline=first.outcome, target=Target(style="dual"), given={"native": made(losses=loss(9.0))}, locate=False)  # fmt: skip
     assert second.names == ["native"] and second.said == APART[1:]
     assert second.outcome.runs[:2] == first.outcome.runs[:2]
-    assert (second.outcome.verdict, second.outcome.cpu, second.outcome.asked) == ("different", first.outcome.cpu, first.outcome.asked)  # fmt: skip
+    assert (second.outcome.verdict, second.outcome.cpu, second.outcome.traced) == ("different", first.outcome.cpu, first.outcome.traced)  # fmt: skip
     again = prove(baseline=first.outcome, target=Target(style="dual"))
     assert again.names == ["native"]
     assert again.outcome.cuda == "not run on CUDA: the copy is different already, or is one of several"  # fmt: skip

@@ -52,12 +52,12 @@ def _row(asked: argparse.Namespace, name: str, report: Report, form: str) -> boo
     if asked.keep:
         asked.keep.mkdir(parents=True, exist_ok=True)
         (asked.keep / f"{name}.{form}").write_text(text, encoding="utf-8")
-    said = _judged(asked, made, form, text)
+    said = _assessed(asked, made, form, text)
     print(f"| {name} | {report.python_lines:,} | {made.summary.findings:,} | {form} | {len(text.encode()):,} | {spent:.2f} | {said} |", flush=True)  # fmt: skip
     return said != "yes" and not said.startswith("by ")
 
 
-def _judged(asked: argparse.Namespace, made: object, form: str, text: str) -> str:
+def _assessed(asked: argparse.Namespace, made: object, form: str, text: str) -> str:
     """``yes``, by what else, or what is wrong."""
     try:
         for counted, number in READERS[form](made, text).items():  # type: ignore[arg-type]

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpushim.engine.assess import wanted_kinds
 from hpushim.engine.base.text import Project
 from hpushim.engine.context import Context
 from hpushim.engine.facts import Facts
 from hpushim.engine.files.discover import discover
-from hpushim.engine.judge import wanted_kinds
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
 from hpushim.model import Target

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from crossed import crossed
 
-from codemods.analysis.versions import judge
+from codemods.analysis.versions import assess
 from hpushim.engine.base.text import Text
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -319,4 +319,4 @@ def test_e3nn_by_release_and_version(release: str, pin: str, status: str) -> Non
     text = Text("import e3nn\n", "a.py", Target(stack=release), load())
     row = load().row("e3nn", "package")
     assert row is not None
-    assert judge(text, row, pin).status == status
+    assert assess(text, row, pin).status == status

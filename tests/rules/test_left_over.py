@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpushim.engine.assess import interesting
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.context import Context
-from hpushim.engine.judge import interesting
 from hpushim.engine.one_file import examine
 from hpushim.engine.project import analyse, migrate
 from hpushim.matrix import load

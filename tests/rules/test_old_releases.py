@@ -11,9 +11,9 @@ from test_imports import migrated
 
 from hpushim.codemods.values.never_run import FLAGS, NeverRun
 from hpushim.codemods.values.releases import PYTHON, TORCH
+from hpushim.engine.assess import parse
 from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
-from hpushim.engine.judge import parse
 from hpushim.engine.one_file import examine
 from hpushim.matrix import load
 from hpushim.model import Target

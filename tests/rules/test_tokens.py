@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from hpushim.cli import cli
+from hpushim.engine.assess import accounted, examine_module, parse
 from hpushim.engine.base.accounted import Accounted
 from hpushim.engine.context import Context
-from hpushim.engine.judge import accounted, examine_module, parse
 from hpushim.engine.rules import page as pages
 from hpushim.matrix import load
 from hpushim.model import Target

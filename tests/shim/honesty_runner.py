@@ -55,7 +55,7 @@ def main(mode: str) -> None:
         if row.get("lazy", False) is not lazy:
             continue
         log.forget()
-        calls._told.clear()
+        calls._reported.clear()
         said.clear()
         with tempfile.TemporaryDirectory() as folder:
             scope = {

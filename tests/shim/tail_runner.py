@@ -89,7 +89,7 @@ def touch(name: str) -> tuple[str, str]:
         try:
             found = resolve(name)
         except Exception as error:
-            return _judged(error, absent=isinstance(error, AttributeError | ImportError))
+            return _assessed(error, absent=isinstance(error, AttributeError | ImportError))
         if inspect.ismodule(found) or not callable(found):
             return "works", "read"
         try:
@@ -97,7 +97,7 @@ def touch(name: str) -> tuple[str, str]:
                 _group()
             _called(found, Path(folder))
         except (Exception, SystemExit) as error:
-            return _judged(error)
+            return _assessed(error)
     return "works", "called"
 
 
@@ -134,7 +134,7 @@ def _group() -> None:
         dist.init_process_group("cpu:gloo,cuda:nccl", store=store, rank=0, world_size=1)
 
 
-def _judged(error: BaseException, *, absent: bool = False) -> tuple[str, str]:
+def _assessed(error: BaseException, *, absent: bool = False) -> tuple[str, str]:
     text = _line(error)
     if _CODE.search(text):
         return "refused", text

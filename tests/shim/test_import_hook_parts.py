@@ -23,7 +23,7 @@ OURS = "`hpushim run` rewrites such comparisons, `hpushim migrate` does so for g
 def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is warned of; nothing was before."""
     found: list[Any] = []
-    monkeypatch.setattr(import_hook, "_told", set())
+    monkeypatch.setattr(import_hook, "_reported", set())
     monkeypatch.setattr(import_hook.log, "warn", lambda code, text, at: found.append((code, text, at)))  # fmt: skip
     return found
 

@@ -189,10 +189,10 @@ def test_functional_forms_divide_what_they_return(world: World, monkeypatch: pyt
     [("nccl", "hccl"), ("NCCL", "hccl"), ("gloo", "gloo"), ("cpu:gloo,cuda:nccl", "cpu:gloo,hpu:hccl"), ("cuda:nccl", "hpu:hccl"), ("cpu:gloo, cuda:gloo", "cpu:gloo, cuda:gloo"), ("nccl,gloo", "hccl,gloo"), ("undefined", "undefined")],
 )  # fmt: skip
 def test_nccl_is_hccl_in_every_spelling(world: World, monkeypatch: pytest.MonkeyPatch, backend: str, named: str) -> None:  # fmt: skip
-    monkeypatch.setattr(distributed, "_asked_for_nccl", False)
+    monkeypatch.setattr(distributed, "_requested_nccl", False)
     changed = backend != named
     assert (distributed.backend_text(backend), distributed.translated(backend)) == (named, named)
-    assert (distributed._asked_for_nccl, world.asked) == (changed, ["nccl", "hccl"] * changed)
+    assert (distributed._requested_nccl, world.asked) == (changed, ["nccl", "hccl"] * changed)
     assert distributed.is_backend_available(lambda asked: asked == "gloo", backend) is (changed or backend == "gloo")  # fmt: skip
     assert distributed.translated(3) == 3 and distributed.translated(None) is None
     assert world.asked == ["nccl", "hccl"] * changed + ["hccl"]
@@ -225,7 +225,7 @@ def test_a_group_is_made_without_what_hccl_has_not(world: World, monkeypatch: py
 @pytest.mark.parametrize("yes", [True, False])
 @pytest.mark.parametrize("backend", ["hccl", "gloo"])
 def test_code_that_asked_for_nccl_hears_nccl(world: World, monkeypatch: pytest.MonkeyPatch, asked: bool, yes: bool, backend: str) -> None:  # fmt: skip
-    monkeypatch.setattr(distributed, "_asked_for_nccl", asked)
+    monkeypatch.setattr(distributed, "_requested_nccl", asked)
     monkeypatch.setattr(policy, "answers_yes", lambda *_: yes)
     assert distributed.get_backend(lambda: backend) == ("nccl" if asked and yes and backend == "hccl" else backend)  # fmt: skip
     assert distributed.is_nccl_available(print) is yes
@@ -261,7 +261,7 @@ def test_wrappers_take_the_one_device(world: World, monkeypatch: pytest.MonkeyPa
     assert world.said == [("warn", "HPU313")] * (ours and backend == "gloo")
     if ours and backend == "gloo":
         with pytest.raises(UnsupportedOnHpu, match="gloo group of some ranks"):
-            distributed._group_for_cards("part")
+            distributed._group_for_devices("part")
     world.said.clear()
     world.asked.clear()
     distributed.data_parallel_init(lambda *a, **k: got.append((a[1:], k)), made, module, ids, output, "more")  # fmt: skip

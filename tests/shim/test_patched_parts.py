@@ -341,7 +341,7 @@ def test_a_script_that_needs_cuda(machine: Any, works: bool) -> None:
     machine("auto", cuda=True)
     assert not detect.cuda_works()
     detect.require_cuda()
-    assert detect.cards() == 2 and detect.generation() == "2"
+    assert detect.device_count() == 2 and detect.generation() == "2"
 
 
 def test_what_a_release_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

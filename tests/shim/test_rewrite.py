@@ -173,7 +173,7 @@ def test_a_table_that_nobody_changes_gets_no_entry() -> None:
     assert widened.looked_up(counts, "get", "hpu") is None
     assert widened.entry(counts, "hpu") == "hpu" and widened.entry(counts, "cuda:1") == "cuda:1"
     assert dict(counts) == {"cpu": 1}
-    told = pickle.loads(pickle.dumps(widened.told_as_cuda("cuda".__eq__)))
+    told = pickle.loads(pickle.dumps(widened.shown_as_cuda("cuda".__eq__)))
     assert [told(text) for text in ("hpu", "cpu", "cuda")] == [True, False, True]
 
 

@@ -17,7 +17,7 @@ DEAD = [row.name for row in ROWS if row.status != "native" and row.name not in e
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    monkeypatch.delenv(environment._TOLD, raising=False)
+    monkeypatch.delenv(environment._REPORTED, raising=False)
     found: list[tuple[str, str]] = []
     monkeypatch.setattr(environment.log, "warn", lambda code, text: found.append((code, text)))
     return found
@@ -32,12 +32,12 @@ def test_each_variable_is_told_once_with_its_code(said: list[tuple[str, str]]) -
     count = len(said)
     environment._report([*DEAD, "HOME"])
     assert len(said) == count, "and its children say nothing"
-    assert os.environ.pop(environment._TOLD)
+    assert os.environ.pop(environment._REPORTED)
 
 
 def test_where_all_is_well_nothing_is_told(said: list[tuple[str, str]]) -> None:
     environment._report(["HOME", *environment._HANDLED])
-    os.environ.pop(environment._TOLD, None)
+    os.environ.pop(environment._REPORTED, None)
     assert said == []
 
 

@@ -41,7 +41,7 @@ class Offsets:
     def __init__(self, text: str) -> None:
         self._text = text
         self._ascii = text.isascii()
-        #: The bytes before every whole step, as far as somebody has asked.
+        #: The bytes before every whole step, as far as they were needed.
         self._before = [0]
         #: The last place that was requested, and its offset: most ask from the top down.
         self._last = 0, 0
@@ -98,7 +98,7 @@ class _Lines:
         self._data = data
         #: Counting is quick, so that a long text needs no more steps than a short one.
         self._step = max(_STEP, len(data) // 64)
-        #: The line at the beginning of every whole step, as far as somebody has asked.
+        #: The line at the beginning of every whole step, as far as they were needed.
         self._at = [(1, 0)]
 
     def __call__(self, offset: int) -> tuple[int, int]:

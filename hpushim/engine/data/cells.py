@@ -156,8 +156,8 @@ class Cell:
         if not any(mark in self.text for mark in _MARKS):
             return
         lines = self.text.split(b"\n")
-        told = any(_MAGIC_LINE.match(line) or _MAGIC_VALUE.match(line) for line in lines)
-        if not told or _parses(self.text) is None:
+        has_magic = any(_MAGIC_LINE.match(line) or _MAGIC_VALUE.match(line) for line in lines)
+        if not has_magic or _parses(self.text) is None:
             return
         at = self.magic
         if at is not None:

@@ -18,7 +18,7 @@ _SPECIFIER = rf"(?P<specifier>{_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)"
 _ON_A_LINE = lazily(rf"^[ \t]*(?:-[ \t]+)?[\"']?{_NAME}{_SPECIFIER}", re.MULTILINE)
 _IN_QUOTES = lazily(rf"[\"']{_NAME}{_SPECIFIER}")
 #: A requirement, with or without a version.
-_ASKED = lazily(r"^[ \t]*([A-Za-z][\w.-]*)(?=[ \t]*(?:[\[;#=<>!~@\r]|$))", re.MULTILINE)
+_UNPINNED = lazily(r"^[ \t]*([A-Za-z][\w.-]*)(?=[ \t]*(?:[\[;#=<>!~@\r]|$))", re.MULTILINE)
 #: What a conda environment lists and no import names.
 _INTERPRETER = {"python", "pip"}
 _LARGEST = 200_000
@@ -47,7 +47,7 @@ def names(data: bytes, kind: str) -> set[str]:
     found = set(pins(data, kind)) - _INTERPRETER
     if kind == "requirements" and len(data) <= _LARGEST:
         text = data.decode("utf-8", "replace")
-        found |= {re.sub(r"[-_.]+", "-", name).lower() for name in _ASKED.findall(text)}
+        found |= {re.sub(r"[-_.]+", "-", name).lower() for name in _UNPINNED.findall(text)}
     return found
 
 

@@ -347,7 +347,7 @@ class _Walk:
         try:
             listed = safe_files.read(f"{folder}/.gitmodules", _MAX_IGNORE).decode(errors="replace")
         except OSError:
-            return  # the file itself is told of where it is read
+            return  # the file itself is reported where it is read
         for named in _SUBMODULE.findall(listed):
             path = Path(folder, named.strip())
             if self.excluded and _ignored(os.fspath(path), True, self.excluded):

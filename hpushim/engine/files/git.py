@@ -99,9 +99,9 @@ class _Tree:
         """The files with content that the last commit does not hold."""
         names = {os.fsencode(file.relative_to(self.tree).as_posix()): file for file in files}
         self._readable(names)
-        asked = sorted(names) if len(names) <= _MANY else []
-        index = self._index(asked)
-        commit = self._commit(asked) if index else {}
+        listed = sorted(names) if len(names) <= _MANY else []
+        index = self._index(listed)
+        commit = self._commit(listed) if index else {}
         new = [name for name in names if name not in index]
         ignored = self._ignored(new) if new else frozenset()
         dirty = []

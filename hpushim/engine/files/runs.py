@@ -159,7 +159,7 @@ class Home:
             try:
                 found = entries(run)
             except HpushimError:
-                continue  # told when it is to be undone
+                continue  # reported when it is to be undone
             if found is None:
                 with suppress(OSError):
                     self.drop(name)

@@ -110,10 +110,10 @@ class _Fold:
         left: list[ast.expr] = []
         for number, value in enumerate(node.values):
             truth = self._truth(value)
-            if truth is None or (truth != ends and number == len(node.values) - 1 and not self._asked(node)):  # fmt: skip
+            if truth is None or (truth != ends and number == len(node.values) - 1 and not self._is_condition(node)):  # fmt: skip
                 left.append(value)
             elif truth == ends:
-                if self._asked(node) and all(map(only_looks, left)):
+                if self._is_condition(node) and all(map(only_looks, left)):
                     left = []
                 left.append(value)
                 break
@@ -125,14 +125,14 @@ class _Fold:
         whole = len(left) == 1
         return Replace(node, word.join(self._module.source(e) if whole else self._operand(e) for e in left))  # fmt: skip
 
-    def _asked(self, node: ast.expr) -> bool:
+    def _is_condition(self, node: ast.expr) -> bool:
         """Does nothing but the truth of an expression count?"""
         above = self._module.parent(node)
         match above:
             case ast.If() | ast.IfExp() | ast.While() | ast.Assert():
                 return above.test is node
             case ast.BoolOp():
-                return self._asked(above)
+                return self._is_condition(above)
             case ast.UnaryOp(op=ast.Not()):
                 return True
         return False

@@ -282,7 +282,7 @@ class _Plan:
         code = change.code or line
         first = self._first_from(change.brings) if change.brings else None
         behind = self._behind_imports(code)
-        early = first is not None and not _stands_before(behind, first, module)
+        early = first is not None and not _is_before(behind, first, module)
         self._added[change.module] = Insert(first, code, after=False) if early and first else behind
 
     def _first_from(self, package: str) -> ast.stmt | None:
@@ -311,7 +311,7 @@ class _Plan:
                     self._added[other] = msgspec.structs.replace(above, code=above.code.rstrip())
         else:
             insert = self._behind_imports(f"\n{change.code}", last=True)
-            if change.user is not None and not _stands_before(insert, change.user, self._module):
+            if change.user is not None and not _is_before(insert, change.user, self._module):
                 insert = self._in_front_of(change.user, change.early or change.code)
         self._added[key] = insert
 
@@ -398,7 +398,7 @@ def _comes_first(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
-def _stands_before(insert: Insert, user: ast.stmt, module: Module) -> bool:
+def _is_before(insert: Insert, user: ast.stmt, module: Module) -> bool:
     """Is what is put behind the anchor there when ``user``, a statement at the top level, runs?"""
     body = module.tree.body
     place = body.index(insert.anchor) + insert.after

@@ -257,19 +257,23 @@ class _Lines:
 
 def _is_apart(module: Module, statement: ast.If) -> bool:
     """Is there an ``elif`` behind, and is no branch behind taken where this one is: do all compare the same with something else?"""
-    asked, behind = _asked(statement.test), statement.orelse
+    compared, behind = _compared(statement.test), statement.orelse
     line, end = statement.body[-1].end_lineno or 0, getattr(behind[0], "lineno", 0) if behind else 0
-    if asked is None or not behind or any(_line(module, n).strip() for n in range(line + 1, end)):
+    if (
+        compared is None
+        or not behind
+        or any(_line(module, n).strip() for n in range(line + 1, end))
+    ):
         return False  # a comment on the branch behind stays with it
     while behind:
-        other = _asked(behind[0].test) if isinstance(behind[0], ast.If) and is_elif(module, behind[0]) else None  # fmt: skip
-        if other is None or other[0] != asked[0] or other[1] == asked[1]:
+        other = _compared(behind[0].test) if isinstance(behind[0], ast.If) and is_elif(module, behind[0]) else None  # fmt: skip
+        if other is None or other[0] != compared[0] or other[1] == compared[1]:
             return False
         behind = behind[0].orelse  # type: ignore[attr-defined]
     return True
 
 
-def _asked(test: ast.expr) -> tuple[str, object] | None:
+def _compared(test: ast.expr) -> tuple[str, object] | None:
     """What ``kind == "a"`` compares, and with what."""
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and isinstance(test.comparators[-1], ast.Constant):  # fmt: skip
         return (ast.dump(test.left), test.comparators[0].value) if len(test.ops) == 1 else None  # type: ignore[attr-defined]

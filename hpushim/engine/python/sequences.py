@@ -35,10 +35,10 @@ def _last(item: Any, before: Any) -> Any:
     if isinstance(item, cst.BaseSmallStatement):
         return item.with_changes(semicolon=before.semicolon)
     comma = before.comma
-    told = _comment(item.comma)
+    note = _comment(item.comma)
     changes: dict[str, Any] = {}
     after = getattr(before, "whitespace_after_arg", None)
-    if told:
+    if note:
         # The comment on its line stays, and so does the comma before it.
         end = comma.whitespace_after if isinstance(comma, cst.Comma) else after
         white = item.comma.whitespace_after

@@ -55,7 +55,7 @@ class Claims:
                     yield self._spans[place], rule, strength
             place = self._outer[place]
 
-    def judge(self, span: Span, rule: object, strength: Strength) -> Verdict:
+    def assess(self, span: Span, rule: object, strength: Strength) -> Verdict:
         """What becomes of a rule's finding, and of its fix."""
         verdict: Verdict = "report"
         for place, other, claimed in self._around(span):

@@ -191,12 +191,12 @@ class _Working:
         module, table = self._module, self._table
         index = module.index
         ours = sorted(table.words & self._text.words)
-        words = self._asked(ours, table.names.by_word)
+        words = self._wanted(ours, table.names.by_word)
         for reference in references.references(module, words, table.names):
             self._call(reference.rules, "on_name", reference.node, reference.name)
         for handler, field in _BY_WORD.items():
             wanted, look_up = table.by_word[handler], getattr(index, field)
-            for word in self._asked(ours, wanted):
+            for word in self._wanted(ours, wanted):
                 for node in look_up(word):
                     self._call(wanted[word], handler, node)
         self._constants()
@@ -205,7 +205,7 @@ class _Working:
         self._call(table.whole, "on_module")
         return self._result()
 
-    def _asked(self, words: Iterable[str], wanted: dict[str, tuple[int, ...]]) -> list[str]:
+    def _wanted(self, words: Iterable[str], wanted: dict[str, tuple[int, ...]]) -> list[str]:
         """The words that a rule at work wants: those of the others are not looked up."""
         return [word for word in words if self._works(wanted.get(word, ()))]
 
@@ -215,12 +215,12 @@ class _Working:
 
     def _constants(self) -> None:
         index = self._module.index
-        told: set[tuple[int, ast.AST]] = set()  # one string may hold several of a rule's texts
+        reported: set[tuple[int, ast.AST]] = set()  # one string may hold several of a rule's texts
         for text, places in self._table.strings.items():
             for string in index.strings(text) if text in self._held and self._works(places) else ():
                 for place in places:
-                    if (place, string) not in told:
-                        told.add((place, string))
+                    if (place, string) not in reported:
+                        reported.add((place, string))
                         self._call((place,), "on_string", string)
         for number, places in self._table.numbers.items():
             for constant in index.numbers(number) if self._works(places) else ():
@@ -293,7 +293,7 @@ def _weakened(item: Found, kind: type[Rule], claims: Claims) -> Found:
 
 def _settled(item: Found, kind: type[Rule], claims: Claims) -> Found | None:
     """What the claims of the other rules leave of a finding."""
-    verdict = claims.judge(item.finding.span, kind, item.strength)
+    verdict = claims.assess(item.finding.span, kind, item.strength)
     if verdict == "drop":
         return None
     if verdict == "unsafe":

@@ -62,15 +62,15 @@ def passages(found: Page, code: str) -> Iterator[str]:
 
 def by_meaning(words: str, limit: int = 5) -> tuple[Entry, ...]:
     """The codes whose names, messages and pages mention some words, the best first."""
-    asked = set(_stems(words))
+    stems = set(_stems(words))
     weights = {code: _weights(code) for code in codes()}
     holding = Counter(stem for found in weights.values() for stem in found)
     graded = []
     for code, weight in weights.items():
-        hits = [stem for stem in asked if stem in weight]
+        hits = [stem for stem in stems if stem in weight]
         grade = sum(weight[stem] * math.log(1 + len(weights) / holding[stem]) for stem in hits)
-        # Codes that mention every word come before those that speak much of one.
-        graded.append((grade * len(hits) / max(len(asked), 1), code))
+        # Codes that mention every word come before those that mention one often.
+        graded.append((grade * len(hits) / max(len(stems), 1), code))
     best = [code for grade, code in sorted(graded, key=lambda one: (-one[0], one[1])) if grade > 1]
     return tuple(found for code in best[:limit] if (found := entry(code)))
 

@@ -7,7 +7,7 @@ Examples beyond the first lie in ``<stem>.cases.md``, which has some of the sect
 
 Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``, ``python after``,
 ``python same``, ``yaml before``, ``text findings`` and so on. Options: ``mode``, ``style``, ``gaudi``, ``stack`` of the
-target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
+target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``requires=lightning<2.5`` for a version of a package that
 the project requests, ``declares=--fp16`` for an option that its Python files declare.
 
 A ``python run`` block (on the page itself in a comment, so that readers do not see it) behind a pair of ``before`` and ``after`` makes both whole programs, which tests run: its line ``...``

@@ -144,7 +144,7 @@ class _Search:
         fronts = list(whole)
         while True:
             exact = _common([names.exact.get(front, ()) for front in fronts])
-            if part is node:  # told already to those who want whatever lies below
+            if part is node:  # given already to those who want whatever lies below
                 exact = tuple(place for place in exact if place not in below)
             if exact:
                 self._found.append(Reference(part, fronts[0], exact))

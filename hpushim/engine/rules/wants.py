@@ -26,30 +26,30 @@ class ProjectFact(msgspec.Struct, frozen=True):
     spreads: Literal["", "around", "program"] = ""
     #: Of these kinds the files that it is collected from, by their path as it is shown; None for all.
     of: Callable[[str], bool] | None = None
-    #: Whether each name is a version that an install asks for: ``module.project.requests(fact.name, version, module.path)``.
+    #: Whether each name is a version that an install requires: ``module.project.requests(fact.name, version, module.path)``.
     installs: bool = False
 
 
-#: The fact of this name tells the frameworks that a file imports, ``b""`` for those that the rules are about. Where no file
+#: The fact of this name holds the frameworks that a file imports, ``b""`` for those that the rules are about. Where no file
 #: imports one of these, the report names the one that most files import.
 FRAMEWORKS = "frameworks"
-#: Told beside ``b""`` of a file that has code for the devices of another maker.
+#: Given beside ``b""`` of a file that has code for the devices of another maker.
 ELSEWHERE = b"elsewhere"
 
 #: The fact of this name says that a file trains (``b"trains"``), that it is a program (``b"program"``), that it imports by names which it
 #: makes (``b"loads"``), that workers read its samples (``b"samples"``), that it holds networks or moves tensors (``b"computes"``).
 TRAINS = "trains"
 
-#: The fact of this name tells the programs that a file's commands start, each behind its place: ``b"0003 lib/train.py"``.
+#: The fact of this name holds the programs that a file's commands start, each behind its place: ``b"0003 lib/train.py"``.
 LAUNCHES = "programs that commands start"
 
 #: The fact of this name says that a file defines a function that files of a project share, and no code but that of rules needs.
 SHARED = "functions that files share"
 
-#: The fact of this name tells the options that no run on a device needs, by the names that they are read by.
+#: The fact of this name holds the options that no run on a device needs, by the names that they are read by.
 OFF = "options that are off and choose no device"
 
-#: The fact of this name tells the options of the command line whose values are devices: ``b"--device"``.
+#: The fact of this name holds the options of the command line whose values are devices: ``b"--device"``.
 TAKE_DEVICES = "options that are named for devices"
 
 

@@ -74,7 +74,7 @@ def script(data: bytes, at: int = 0) -> Script:
             assignments.append(_assignment(data, node, exported))
         elif kind == "declaration_command":
             exported = bool(node.children) and node.children[0].type == "export"
-        # What is not understood ends no statement: its parts stand by themselves.
+        # What is not understood ends no statement: its parts are on their own.
         top = node is root or kind == "ERROR"
         stack += [(child, exported, child if top else outer) for child in reversed(node.children)]
     return Script(

@@ -16,7 +16,7 @@ class Word(msgspec.Struct, frozen=True):
     text: str
     #: Nothing in it is expanded, so ``text`` is what the program gets.
     constant: bool = True
-    #: Where ``text`` stands when it is one piece of source, without the quotes around it.
+    #: Where ``text`` is when it is one piece of source, without the quotes around it.
     inner: Span | None = None
     #: For ``--backend="nccl"``, ``device=cuda``: what is before the first ``=`` …
     key: str = ""

@@ -12,26 +12,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hpushim.prove.recorder import book, files, lines
+from hpushim.prove.recorder import files, lines, recording
 from hpushim.shim.imports.waiter import Waiter
 
 _OURS = str(Path(__file__).resolve().parents[2])
-_armed = False
+_enabled = False
 
 
 def begin() -> None:
     """Seeds, watches files and lines now, and torch as soon as it is imported. Once a process."""
-    global _armed
-    if _armed:
+    global _enabled
+    if _enabled:
         return
-    _armed = True
-    orders = book.orders()
+    _enabled = True
+    orders = recording.orders()
     random.seed(orders.seed)
     _import_from_the_copy(orders)
     files.watch(orders)
     lines.watch(orders)
-    _tell_errors(orders)
-    atexit.register(_tell_refusals, orders)  # before torch: the device is done by then
+    _record_errors(orders)
+    atexit.register(_record_refusals, orders)  # before torch: the device is done by then
     # A waiter of our own: the one of the package is emptied when the shim is enabled or disarmed.
     waiter = Waiter()
     from hpushim.prove.recorder import scalars
@@ -45,11 +45,11 @@ def begin() -> None:
             waiter.wait_for(name, partial(_call, arrived, orders))
 
 
-def _call(arrived: Any, orders: book.Orders, module: Any) -> None:
+def _call(arrived: Any, orders: recording.Orders, module: Any) -> None:
     arrived(module, orders)
 
 
-def _import_from_the_copy(orders: book.Orders) -> None:
+def _import_from_the_copy(orders: recording.Orders) -> None:
     """Has what is installed from the user's own folder (``pip install -e``, PYTHONPATH) come from the copy."""
 
     def moved(place: str) -> str:
@@ -69,7 +69,7 @@ def _import_from_the_copy(orders: book.Orders) -> None:
             mapping.update({key: moved(str(place)) for key, place in mapping.items()})
 
 
-def _seed_numpy(numpy: Any, orders: book.Orders) -> None:
+def _seed_numpy(numpy: Any, orders: recording.Orders) -> None:
     seed = orders.seed
     numpy.random.seed(seed)
     make = numpy.random.default_rng
@@ -95,11 +95,11 @@ def _seed_numpy(numpy: Any, orders: book.Orders) -> None:
     numpy.random.SeedSequence = SeedSequence
 
 
-def _torch_arrived(torch: Any, orders: book.Orders) -> None:
+def _torch_arrived(torch: Any, orders: recording.Orders) -> None:
     from hpushim.prove.recorder import training
 
     torch.manual_seed(orders.seed)
-    # Asked for a seed of its own choice, torch would take one from the clock.
+    # For a seed of its own choice, torch would take one from the clock.
     torch.seed = torch.random.seed = lambda: torch.manual_seed(orders.seed).initial_seed()
     if orders.deterministic:
         _repeat_bits(torch)
@@ -116,18 +116,18 @@ def _repeat_bits(torch: Any) -> None:
         setattr(torch._C, f"_set_cudnn_{flag}", lambda value: None)
 
 
-def _tell_refusals(orders: book.Orders) -> None:
+def _record_refusals(orders: recording.Orders) -> None:
     """Notes what the emulated device let pass and a Gaudi refuses or computes in less, with the line of the project that requested it."""
     ledger: Any = sys.modules.get("hpushim.emulator.ledger")
     if ledger is None:
         return
-    told = {"refused": ledger.refusals(), "narrowed": ledger.narrowed()}
-    for kind, code, text, site in ((kind, *one) for kind, all_ in told.items() for one in all_):
+    texts = {"refused": ledger.refusals(), "narrowed": ledger.narrowed()}
+    for kind, code, text, site in ((kind, *one) for kind, all_ in texts.items() for one in all_):
         name, _, line = site.rpartition(":")
         file = orders.file_of(name)
         inside = file.startswith(orders.root + os.sep)
         place = {"file": os.path.relpath(file, orders.root), "line": int(line)} if inside and line.isdigit() else {}  # fmt: skip
-        book.note(orders.at, kind, code=code, what=text, **place)
+        recording.note(orders.at, kind, code=code, what=text, **place)
 
 
 def _said(error: BaseException) -> str:
@@ -143,7 +143,7 @@ def _handled(error: BaseException) -> BaseException:
     return error
 
 
-def _tell_errors(orders: book.Orders) -> None:
+def _record_errors(orders: recording.Orders) -> None:
     """Has an uncaught exception noted with the last line of the project that it passed."""
     before = sys.excepthook
 
@@ -160,7 +160,7 @@ def _tell_errors(orders: book.Orders) -> None:
             message += (
                 f" (raised while another error was handled: {type(first).__name__}: {_said(first)})"
             )
-        book.note(
+        recording.note(
             orders.at,
             "error",
             kind=kind.__name__,

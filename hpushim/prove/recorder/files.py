@@ -13,18 +13,18 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from hpushim.prove.recorder import book
+from hpushim.prove.recorder import recording
 from hpushim.shim.run import own as own_files
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _NOTED = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini")
 _HERE = str(Path(__file__).resolve().parents[2])
 _busy = threading.local()  # what we open ourselves is not looked at
-_told: set[str] = set()
-_orders: book.Orders | None = None
+_reported: set[str] = set()
+_orders: recording.Orders | None = None
 
 
-def watch(orders: book.Orders) -> None:
+def watch(orders: recording.Orders) -> None:
     """Watches what this process opens, renames and removes, until it ends."""
     global _orders
     _orders = orders
@@ -33,9 +33,9 @@ def watch(orders: book.Orders) -> None:
 
 def alone(why: str) -> None:
     """Notes that this program shares something with others of its kind: a second run beside it would be in its way."""
-    if _orders is not None and why not in _told:
-        _told.add(why)
-        book.note(_orders.at, "alone", why=why)
+    if _orders is not None and why not in _reported:
+        _reported.add(why)
+        recording.note(_orders.at, "alone", why=why)
 
 
 def own(path: Any) -> None:
@@ -112,15 +112,15 @@ def _opened(path: Any, mode: Any, flags: Any) -> None:
             alone("writes outside of its project")
         return
     name = os.fsdecode(path)
-    if name.endswith(_NOTED) and name not in _told and _orders is not None:
-        _told.add(name)
+    if name.endswith(_NOTED) and name not in _reported and _orders is not None:
+        _reported.add(name)
         real = os.path.realpath(name)
         if _within(real, _orders.root):
-            book.note(_orders.at, "read", file=os.path.relpath(real, _orders.root))
+            recording.note(_orders.at, "read", file=os.path.relpath(real, _orders.root))
         elif (
             name.endswith(".py")
             and _within(real, _orders.tree)
             and not _within(real, _HERE)
             and own_files.is_own_folder(Path(real).parent)
         ):
-            book.note(_orders.at, "beside", file=os.path.relpath(real, _orders.tree))
+            recording.note(_orders.at, "beside", file=os.path.relpath(real, _orders.tree))

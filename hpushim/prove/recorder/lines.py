@@ -11,13 +11,13 @@ import threading
 from types import CodeType, FrameType
 from typing import Any
 
-from hpushim.prove.recorder import book
+from hpushim.prove.recorder import recording
 
 _TOOL = 4  # of sys.monitoring: none of the well-known ones
 
 
 class _Lines:
-    def __init__(self, orders: book.Orders) -> None:
+    def __init__(self, orders: recording.Orders) -> None:
         self._orders = orders
         self._left = {
             os.path.join(orders.root, name): set(lines)  # noqa: PTH118
@@ -42,7 +42,7 @@ class _Lines:
         if left and line in left:
             left.discard(line)
             file = os.path.relpath(self._orders.file_of(code.co_filename), self._orders.root)
-            book.note(self._orders.at, "line", file=file, line=line)
+            recording.note(self._orders.at, "line", file=file, line=line)
 
     def wants(self, code: CodeType) -> bool:
         """Whether a line of interest may still run in this very code object."""
@@ -78,7 +78,7 @@ class _Lines:
         return vars(sys)["monitoring"].DISABLE
 
 
-def watch(orders: book.Orders) -> None:
+def watch(orders: recording.Orders) -> None:
     """Reports the lines of interest that this process runs, in all its threads."""
     if not any(orders.lines.values()):
         return

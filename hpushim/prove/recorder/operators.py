@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from hpushim.prove.recorder import book
+from hpushim.prove.recorder import recording
 
 _MOST = 40_000  # operators noted in one step; more are counted
 _COLLECTIVES = ("c10d", "_c10d_functional")
@@ -16,7 +16,7 @@ _NOT_COMPUTING = ("profiler", "prim")
 class Watch:
     """A dispatch mode of torch's that is on during the steps of the window."""
 
-    def __init__(self, torch: Any, orders: book.Orders) -> None:
+    def __init__(self, torch: Any, orders: recording.Orders) -> None:
         self._torch = torch
         self._orders = orders
         self._mode: Any = None
@@ -52,7 +52,7 @@ class Watch:
             return
         from torch.utils import _python_dispatch as dispatch
 
-        # Something of the user's may stand on top of it: then it stays, and is silent.
+        # Something of the user's may be on top of it: then it stays, and is silent.
         mode: Any = self._mode
         mode.on, self._mode = False, None
         current: Any = getattr(dispatch, "_get_current_dispatch_mode", lambda: None)()
@@ -96,7 +96,7 @@ class Watch:
     def flush(self, step: int) -> None:
         """Writes what was noted for a step that is done."""
         if self._noted or self._collectives:
-            book.note(
+            recording.note(
                 self._orders.at,
                 "operators",
                 step=step,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hpushim.prove.recorder import book
+from hpushim.prove.recorder import recording
 
 
 def _of_writer(
@@ -28,7 +28,7 @@ LOGGERS: dict[str, tuple[str, str, Callable[..., Iterator[tuple[str, Any]]]]] = 
 }
 
 
-def watch(name: str, module: Any, orders: book.Orders) -> None:
+def watch(name: str, module: Any, orders: recording.Orders) -> None:
     """Has each number that is logged noted, and logged as before."""
     owner, method, read = LOGGERS[name]
     kind = getattr(module, owner)
@@ -42,7 +42,7 @@ def watch(name: str, module: Any, orders: book.Orders) -> None:
                 number = float(value)
             except (TypeError, ValueError, RuntimeError):
                 continue  # an image, a table, a text
-            book.note(orders.at, "scalar", name=called, value=repr(number), line=line)
+            recording.note(orders.at, "scalar", name=called, value=repr(number), line=line)
         return original(*args, **kwargs)
 
     setattr(kind, method, logged)

@@ -12,12 +12,12 @@ import os
 import sys
 from typing import Any
 
-from hpushim.prove.recorder import book, files
+from hpushim.prove.recorder import files, recording
 from hpushim.prove.recorder.operators import Watch
 
 
 class _Training:
-    def __init__(self, torch: Any, orders: book.Orders) -> None:
+    def __init__(self, torch: Any, orders: recording.Orders) -> None:
         self.torch = torch
         self.orders = orders
         self.step = 0  # optimizer steps that are done
@@ -44,7 +44,7 @@ class _Training:
                     self.losses.append(self._value(root))
                     if not self.step:
                         # It may never come to an optimizer: some scripts write the update themselves.
-                        book.note(self.orders.at, "pass", loss=self.losses[-1])
+                        recording.note(self.orders.at, "pass", loss=self.losses[-1])
 
     def _enter(self, phase: int) -> None:
         """Counts the ``mark_step`` calls of the phase that ends here."""
@@ -74,7 +74,7 @@ class _Training:
             number = next(i for i, o in enumerate(self.optimizers) if o is optimizer)
             self.step += 1
             self.operators.flush(self.step)
-            book.note(
+            recording.note(
                 self.orders.at,
                 "step",
                 step=self.step,
@@ -100,7 +100,7 @@ class _Training:
         else:
             self.operators.start()
         if self.step == self.orders.steps:
-            book.note(self.orders.at, "stopped", step=self.step)
+            recording.note(self.orders.at, "stopped", step=self.step)
             raise SystemExit(0)
 
     def _name(self, parameters: list[Any]) -> None:
@@ -133,7 +133,7 @@ class _Training:
             leaves: dict[str, Any] = {}
             self._leaves(value, "", leaves, 0)
             name = os.path.basename(os.fsdecode(path)) if isinstance(path, (str, bytes, os.PathLike)) else ""  # noqa: PTH119  # fmt: skip
-            book.note(self.orders.at, "saved", file=name, step=self.step, leaves=leaves)
+            recording.note(self.orders.at, "saved", file=name, step=self.step, leaves=leaves)
 
     def _leaves(self, value: Any, name: str, found: dict[str, Any], depth: int) -> None:
         """The tensors of a checkpoint by their path in it, as norm, dtype and shape; plain values as they are."""
@@ -254,7 +254,7 @@ def _bits(torch: Any, host: Any) -> int:
     return int(flat.view(kind).sum(dtype=torch.int64))
 
 
-def watch(torch: Any, orders: book.Orders) -> None:
+def watch(torch: Any, orders: recording.Orders) -> None:
     """Hooks into the training of this process."""
     from torch.optim import optimizer as optimizers
 
@@ -272,7 +272,7 @@ def watch(torch: Any, orders: book.Orders) -> None:
     def about_to_seed(args: Any, kwargs: Any) -> None:
         # Another seed may be covered later, by one for the device alone: on the emulated HPU both may share one stream.
         value = kwargs.get("seed", args[0] if args else None)
-        book.note(orders.at, "seed", value=str(value), place=training.operators.place())
+        recording.note(orders.at, "seed", value=str(value), place=training.operators.place())
 
     _wrap(torch, "manual_seed", about_to_seed)
     torch.random.manual_seed = torch.manual_seed
@@ -291,7 +291,7 @@ def watch(torch: Any, orders: book.Orders) -> None:
 
         _wrap(torch.distributed, "init_process_group", about_to_meet)
     if orders.float32:
-        # Whatever asks for autocast gets it through this class.
+        # Whatever uses autocast gets it through this class.
         autocast = torch.amp.autocast_mode.autocast
         entered = autocast.__enter__
 

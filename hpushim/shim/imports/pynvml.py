@@ -79,22 +79,22 @@ def nvmlDeviceGetMemoryInfo(handle: Any, version: Any = None) -> _Memory:
 
 def nvmlDeviceGetUtilizationRates(handle: Any) -> _Utilization:
     """Percent of the device's compute that is busy, and of its memory that is used, both from hl-smi."""
-    busy = _asked(handle, "utilization.aip")
+    busy = _queried(handle, "utilization.aip")
     memory = nvmlDeviceGetMemoryInfo(handle)
     return _Utilization(round(busy), round(100 * memory.used / memory.total))
 
 
 def nvmlDeviceGetTemperature(handle: Any, sensor: int = NVML_TEMPERATURE_GPU) -> int:
     """Degrees Celsius, from hl-smi."""
-    return round(_asked(handle, "temperature.aip"))
+    return round(_queried(handle, "temperature.aip"))
 
 
 def nvmlDeviceGetPowerUsage(handle: Any) -> int:
     """Milliwatts, from hl-smi."""
-    return round(1000 * _asked(handle, "power.draw"))
+    return round(1000 * _queried(handle, "power.draw"))
 
 
-def _asked(index: int, field: str) -> float:
+def _queried(index: int, field: str) -> float:
     """One number from hl-smi; raises NVMLError_NotSupported where it does not give one."""
     tool = shutil.which("hl-smi")
     if tool is None:

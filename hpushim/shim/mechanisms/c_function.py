@@ -231,8 +231,8 @@ def _try_out() -> None:
         id(types.FunctionType), _words(types.FunctionType.__code__).definition  # type: ignore[arg-type]
     )  # fmt: skip
     undo = _exchange(probe, lambda function: function.__name__)
-    told = probe.__get__(_words)
-    if not undo() or told != "_words" or probe.__get__(_words) is not _words.__code__:
+    found = probe.__get__(_words)
+    if not undo() or found != "_words" or probe.__get__(_words) is not _words.__code__:
         raise HookUnavailable("a trial on a getter of its own went wrong")
 
 
@@ -251,8 +251,8 @@ def _try(target: Target, arguments: tuple[Any, ...]) -> None:
         calls.append(lambda: probe.__get__(arguments[0])(*arguments[1:], more=2))
         expected.append((arguments, {"more": 2}))
     undo = _exchange(probe, call)
-    told = [one() for one in calls]
-    if not undo() or told != ["called"] * len(calls) or seen != expected:
+    found = [one() for one in calls]
+    if not undo() or found != ["called"] * len(calls) or seen != expected:
         raise HookUnavailable("a trial on functions of its own went wrong")
     calls[0]()
     if seen != expected:

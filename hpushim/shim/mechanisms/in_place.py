@@ -188,7 +188,7 @@ def bound(patch: Patch, original: Callable[..., Any]) -> Callable[..., Any]:
         call = patch.replacement(original)
     else:
         call = _closed_over(patch.replacement, original)
-    call = _telling(patch, call)
+    call = _reporting(patch, call)
     call.__hpushim_original__ = original
     return call  # type: ignore[no-any-return]
 
@@ -201,16 +201,16 @@ def _closed_over(replacement: Callable[..., Any], original: Callable[..., Any]) 
     return call
 
 
-def _telling(patch: Patch, call: Callable[..., Any]) -> Any:
+def _reporting(patch: Patch, call: Callable[..., Any]) -> Any:
     if not patch.note:
         return call
     say = log.warn if patch.level in ("warn", "error") else log.note
 
-    def tell(*args: Any, **kwargs: Any) -> Any:
+    def report(*args: Any, **kwargs: Any) -> Any:
         say(patch.code, f"{patch.row}: {patch.note}")
         return call(*args, **kwargs)
 
-    return tell
+    return report
 
 
 def _as_function(call: Any, original: Any) -> Any:

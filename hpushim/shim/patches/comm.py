@@ -22,12 +22,12 @@ def _refuse() -> None:
     )
 
 
-def _require_one(cards: Sequence[Any] | None, **others: Any) -> None:
+def _require_one(given: Sequence[Any] | None, **others: Any) -> None:
     """``[0]`` is the one device; several, all of them (None) and results given as ``out=`` are refused."""
-    if cards is None or len(cards) != 1 or any(value is not None for value in others.values()):
+    if given is None or len(given) != 1 or any(value is not None for value in others.values()):
         _refuse()
     else:
-        devices.mapped(cards[0])
+        devices.mapped(given[0])
 
 
 @patch(f"{_COMM}:broadcast", f"{_COMM}:scatter", row=_ROW, level=ERROR)

@@ -13,7 +13,7 @@ from hpushim.shim.patches import environment
 Original = Callable[..., Any]
 
 _C10D = "torch.distributed.distributed_c10d"
-_asked_for_nccl = False
+_requested_nccl = False
 _COMPRESSING = ("fp16_compress_hook", "bf16_compress_hook", "fp16_compress")
 # Of new_group; torch itself gives the last one to every group, as a name for messages.
 _NOT_IN_HCCL = ("use_local_synchronization", "device_id", "group_desc")
@@ -39,7 +39,7 @@ def _named(name: str) -> str:
 
 def translated(backend: Any) -> Any:
     """The backend argument of a torch call; remembers that NCCL was requested and makes HCCL known."""
-    global _asked_for_nccl
+    global _requested_nccl
     if backend is None:
         vendor.register_hccl()
         return None
@@ -48,7 +48,7 @@ def translated(backend: Any) -> Any:
     mapped = backend_text(backend)
     if mapped == str(backend):
         return backend
-    _asked_for_nccl = True
+    _requested_nccl = True
     environment.warn_of_nccl()
     vendor.register_hccl()
     return mapped
@@ -171,7 +171,7 @@ def new_subgroups(original: Original, group_size: Any = None, *args: Any, **kwar
 def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
     """``"nccl"`` to code that requested NCCL, ``"cuda:nccl"`` to code that did so by device, so that its comparisons hold; the group is HCCL."""
     backend = original(*args, **kwargs)
-    if "hccl" in backend and _asked_for_nccl and policy.answers_yes(_C10D):
+    if "hccl" in backend and _requested_nccl and policy.answers_yes(_C10D):
         return type(backend)(backend.replace("hpu:", "cuda:").replace("hccl", "nccl"))
     return backend
 
@@ -208,21 +208,21 @@ def ddp_init(
     *args: Any, **kwargs: Any,
 ) -> None:  # fmt: skip
     """``device_ids=[rank]`` names the one device that the module is on already, and has inputs moved to it."""
-    card = next((p.device for p in module.parameters() if devices.is_hpu(p.device)), None)
-    moves = card is not None and bool(device_ids)
-    if card is not None:
+    used = next((p.device for p in module.parameters() if devices.is_hpu(p.device)), None)
+    moves = used is not None and bool(device_ids)
+    if used is not None:
         for named in (*(device_ids or ()), output_device):
             devices.report_requested(named)
         device_ids = output_device = None
-        kwargs["process_group"] = _group_for_cards(kwargs.get("process_group"))
+        kwargs["process_group"] = _group_for_devices(kwargs.get("process_group"))
     original(self, module, device_ids, output_device, *args, **kwargs)
     if (
-        moves and card is not None
+        moves and used is not None
     ):  # read by forward alone; a copy on a stream of its own gains nothing here
-        self.device_ids, self.use_side_stream_for_tensor_copies = [card.index or 0], False
+        self.device_ids, self.use_side_stream_for_tensor_copies = [used.index or 0], False
 
 
-def _group_for_cards(group: Any) -> Any:
+def _group_for_devices(group: Any) -> Any:
     """The group that a model on the device is trained in: beside gloo's, which carries CPU tensors only, one of HCCL's."""
     import torch.distributed as dist
 
@@ -282,8 +282,8 @@ def data_parallel_init(
             f"DataParallel over devices {list(device_ids)}: a process holds one Gaudi device",
             "start one process per device with torchrun and wrap the model in DistributedDataParallel",
         )
-    for card in (*(device_ids or ()), output_device):
-        devices.report_requested(card)
+    for used in (*(device_ids or ()), output_device):
+        devices.report_requested(used)
     if device_ids is None:
         log.warn(
             "HPU308",

@@ -13,7 +13,7 @@ from hpushim.shim.patch import ERROR, WARN, patch
 Original = Callable[..., Any]
 
 _WORDS = ("CUDA", "CUDNN", "CUBLAS", "TF32")
-_TOLD = "HPUSHIM_TOLD"
+_REPORTED = "HPUSHIM_TOLD"
 # Taken up above, or by policy.
 _HANDLED = {"CUDA_VISIBLE_DEVICES"}
 # torchrun gives it to every worker, whatever the backend: not a wish of the user's.
@@ -41,7 +41,7 @@ def without_effect() -> None:
 
 def _report(names: Iterable[str]) -> None:
     found = sorted(set(names) - _HANDLED)
-    if not found or os.environ.get(_TOLD, "").split(",") == found:
+    if not found or os.environ.get(_REPORTED, "").split(",") == found:
         return
     from hpushim import matrix
 
@@ -55,7 +55,7 @@ def _report(names: Iterable[str]) -> None:
     for code, lines in texts.items():
         log.warn(code, f"without effect on Gaudi: {', '.join(lines)}")
     # Children say it no more.
-    os.environ[_TOLD] = ",".join(found)
+    os.environ[_REPORTED] = ",".join(found)
 
 
 @patch(

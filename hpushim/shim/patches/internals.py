@@ -37,14 +37,14 @@ def native_names() -> Undo:
     return undo
 
 
-def _asked_by_user(of: str = __name__) -> bool:
+def _called_by_user(of: str = __name__) -> bool:
     package = callers.of_patched(of).partition(".")[0]
     return package != "torch" and policy.is_users(package)
 
 
 def _missing(name: str) -> Any:
     text = f"module {_NATIVE!r} has no attribute {name!r}"
-    if not name.startswith("_cuda") or not _asked_by_user():
+    if not name.startswith("_cuda") or not _called_by_user():
         raise AttributeError(text)
     file, line = callers.user_site()
     raise NotInThisTorch(
@@ -96,7 +96,7 @@ def version_of_cuda() -> Undo:
     value = vars(module).get("cuda")
 
     def cuda(self: Any) -> Any:
-        if _asked_by_user():
+        if _called_by_user():
             log.note("HPU122", f"torch.version.cuda is {value}: guard what compares or parses it")
         return value
 
@@ -107,7 +107,7 @@ def version_of_cuda() -> Undo:
 
     def version() -> Any:
         found = original()
-        if found is None and _asked_by_user(of_cudnn.__module__):
+        if found is None and _called_by_user(of_cudnn.__module__):
             log.note("HPU410", "torch.backends.cudnn.version() is None: guard what compares it")
         return found
 

@@ -70,17 +70,17 @@ def set_rng_state_all(original: Original, new_states: Iterable[Any]) -> None:
 
 
 @patch("torch.random:fork_rng", level=EXACT)
-def fork_rng(original: Original, cards: Any = None, *args: Any, **kwargs: Any) -> Any:
+def fork_rng(original: Original, chosen: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Every device that is named, also by torch's DTensor after the rank, is the one device; so are all devices together."""
     if "devices" in kwargs:
-        cards = kwargs.pop("devices")
+        chosen = kwargs.pop("devices")
     kind = str(kwargs.get("device_type", args[3] if len(args) > 3 else devices.DEVICE))
     if kind.partition(":")[0] in ("cuda", devices.DEVICE):
-        named = list(cards or ())
-        for card in named:
-            devices.report_requested(card)
-        cards = [devices.target()] if cards is None or named else []
-    return original(cards, *args, **kwargs)
+        named = list(chosen or ())
+        for one in named:
+            devices.report_requested(one)
+        chosen = [devices.target()] if chosen is None or named else []
+    return original(chosen, *args, **kwargs)
 
 
 @patch("torch.cuda:default_generators", how="value", level=APPROXIMATE)

@@ -35,7 +35,7 @@ def to(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return original(self, first)
         except RuntimeError:
-            # Asked only now: reading a device's type costs as much as such a move, too.
+            # Read only now: reading a device's type costs as much as such a move, too.
             # A string of a class of its own (`class Device(str, Enum)`) comes here as well.
             if getattr(first, "type", None) != "cuda" and not isinstance(first, str):
                 raise

@@ -43,8 +43,8 @@ def _longer(parsed: Any) -> Any:
 @patch("torch._C:ScriptFunction.__call__", "torch._C:ScriptMethod.__call__", row="torch.jit.script", level=WARN)  # fmt: skip
 def run_script(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Scripted code over HPU tensors: reported where nothing else reports them; rejected where they read ``is_cuda``, which TorchScript answers itself."""
-    if _on_card(self, args, kwargs):
-        if _asks_is_cuda(self):
+    if _on_device(self, args, kwargs):
+        if _reads_is_cuda(self):
             log.refuse(
                 "HPU512", "TorchScript code reads is_cuda, which is False there on HPU", ADVICE
             )
@@ -53,7 +53,7 @@ def run_script(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     return original(self, *args, **kwargs)
 
 
-def _on_card(script: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _on_device(script: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -65,7 +65,7 @@ def _on_card(script: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return any(devices.is_hpu(one.device) for one in tensors)
 
 
-def _asks_is_cuda(script: Any) -> bool:
+def _reads_is_cuda(script: Any) -> bool:
     name = getattr(script, "qualified_name", "") or f"{script.owner.qualified_name}.{script.name}"
     if name not in _with_is_cuda:
         graph = getattr(script, "inlined_graph", None) or script.graph

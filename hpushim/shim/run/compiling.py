@@ -100,7 +100,7 @@ def of_text(text: Any, flags: int) -> Any:
     """The code of a text without a file, rewritten; the same text where it names no CUDA or does not parse. ``flags`` are
     those of the code that it comes from.
     """
-    if not _speaks(text):
+    if not _names_cuda(text):
         return text
     data = text.encode() if isinstance(text, str) else bytes(text)
     try:
@@ -195,7 +195,7 @@ def _rewriting_compile(
 def _is_users(source: Any, filename: Any, caller: FrameType) -> bool:
     """Whether this is source of the user's which may compare: of a file of theirs, or handed over by one."""
     # The import system keeps what it compiles in __pycache__.
-    if not _speaks(source) or str(caller.f_globals.get("__name__")).startswith(
+    if not _names_cuda(source) or str(caller.f_globals.get("__name__")).startswith(
         ("importlib.", "_frozen_")
     ):
         return False
@@ -203,7 +203,7 @@ def _is_users(source: Any, filename: Any, caller: FrameType) -> bool:
     return any(Path(file).is_file() and own.is_own_file(Path(file)) for file in files)
 
 
-def _speaks(source: Any) -> bool:
+def _names_cuda(source: Any) -> bool:
     if isinstance(source, str):
         return "cuda" in source.lower()
     return isinstance(source, bytes | bytearray) and b"cuda" in source.lower()

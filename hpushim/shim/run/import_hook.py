@@ -24,7 +24,7 @@ from hpushim.shim.run import compiling, own
 REWRITE_VARIABLE = "HPUSHIM_REWRITE"
 """Set to 1 by ``hpushim run``: child processes rewrite as well."""
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def install(*, rewriting: bool = True) -> None:
@@ -92,9 +92,9 @@ def _source_of(module: Any) -> str | None:
 
 def _name(file: str, why: str) -> None:
     """Says once where a file compares; ``why`` it was not rewritten, if that is not plain."""
-    if file in _told:
+    if file in _reported:
         return
-    _told.add(file)
+    _reported.add(file)
     try:
         found = compiling.compared_lines(file)
     except OSError:

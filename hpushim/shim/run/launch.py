@@ -169,13 +169,13 @@ def _program(words: Sequence[str], *, native: bool) -> NoReturn:
     os.environ["PATH"] = os.pathsep.join([here, *rest])
     sys.stdout.flush()
     sys.stderr.flush()
-    if not story.is_told():
+    if not story.is_printed():
         os.execvp(words[0], list(words))
     child = subprocess.Popen(list(words))
-    # Ctrl-C reaches the program by itself; what asks only this process to end is passed on.
+    # Ctrl-C reaches the program by itself; what ends only this process is passed on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for asked in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(asked, lambda number, _: child.send_signal(number))
+    for stop_signal in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop_signal, lambda number, _: child.send_signal(number))
     code = child.wait()
     if code:
         story.failed()
@@ -240,7 +240,7 @@ def _script(target: str) -> tuple[ModuleType, CodeType]:
     main = _main()
     main.__file__ = str(path)
     main.__loader__ = compiling.loader("__main__", str(path))
-    # As python has it for a script: by it, programs tell how to start themselves once more.
+    # As python has it for a script: by it, programs know how to start themselves once more.
     main.__spec__ = None
     main.__package__ = None
     return main, code_of(str(path))

@@ -49,8 +49,8 @@ class Cell:
 def read(path: Path) -> list[Cell]:
     """The code cells of a notebook. Raises HpushimError for what is no Python notebook, or holds what cannot be run."""
     try:
-        book = json.loads(path.read_bytes())
-        cells = book["cells"]
+        notebook = json.loads(path.read_bytes())
+        cells = notebook["cells"]
         texts = [
             (number, "".join(cell["source"]))
             for number, cell in enumerate(cells, 1)
@@ -61,7 +61,7 @@ def read(path: Path) -> list[Cell]:
             f"{path}: not a notebook of format 4 ({type(error).__name__}: {error}); expected one; "
             "jupyter nbconvert --to notebook makes one of an older file"
         ) from None
-    spec = book.get("metadata", {}).get("kernelspec", {})
+    spec = notebook.get("metadata", {}).get("kernelspec", {})
     language = spec.get("language") or "python"
     if language != "python":
         raise HpushimError(f"{path}: a notebook in {language}; expected one in Python")

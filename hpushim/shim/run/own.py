@@ -31,7 +31,7 @@ def is_own_folder(folder: Path) -> bool:
 
 def is_own_file(file: str | Path) -> bool:
     """Whether a file is somebody's own."""
-    # Each module that is loaded is asked for: without pathlib that is a third of the time.
+    # Each module that is loaded is looked up: without pathlib that is a third of the time.
     name = os.fspath(file)
     if os.path.islink(name) or not os.path.isabs(name):  # noqa: PTH114, PTH117
         return is_own_folder(Path(name).resolve().parent)

@@ -110,7 +110,7 @@ class _Widen(ast.NodeTransformer):
         if one.form is Form.LOOKUP:
             return self._lookup(node)
         if one.form is Form.FUNCTION and isinstance(node, ast.expr):
-            return ast.copy_location(self._call("told_as_cuda", node), node)
+            return ast.copy_location(self._call("shown_as_cuda", node), node)
         if one.form is Form.INSIDE:
             subjects = {id(subject) for subject in one.subjects}
             return _Replace(subjects, lambda at: ast.copy_location(self._call("text_as_cuda", at), at)).visit(node)  # fmt: skip
@@ -170,7 +170,7 @@ class _Widen(ast.NodeTransformer):
 
     def _match(self, node: ast.Match) -> ast.Match:
         for case in node.cases:
-            case.pattern = _Patterns(self._book).visit(case.pattern)
+            case.pattern = _Patterns(self._record).visit(case.pattern)
         return node
 
     def _mapped(self, node: ast.AST, one: Comparison) -> ast.AST:
@@ -205,22 +205,22 @@ class _Widen(ast.NodeTransformer):
     def _negated(self, node: ast.expr, negated: bool) -> ast.expr:
         return ast.UnaryOp(ast.Not(), node) if negated else node
 
-    def _book(self, line: int, before: str, after: str) -> None:
+    def _record(self, line: int, before: str, after: str) -> None:
         self.done.append(Rewrite(line, before, after))
 
 
 class _Patterns(ast.NodeTransformer):
     """``case "cuda"`` is ``case "cuda" | "hpu"``, wherever in a pattern it is."""
 
-    def __init__(self, book: Callable[[int, str, str], None]) -> None:
-        self._book = book
+    def __init__(self, record: Callable[[int, str, str], None]) -> None:
+        self._record = record
 
     def visit_MatchValue(self, node: ast.MatchValue) -> ast.pattern:
         text = _text(node.value)
         if text not in _TWIN:
             return node
         other = ast.copy_location(ast.MatchValue(ast.Constant(_TWIN[text])), node)
-        self._book(node.lineno, f'case "{text}"', f'case "{text}" | "{_TWIN[text]}"')
+        self._record(node.lineno, f'case "{text}"', f'case "{text}" | "{_TWIN[text]}"')
         return ast.copy_location(ast.MatchOr([node, other]), node)
 
     def visit_MatchOr(self, node: ast.MatchOr) -> ast.pattern:

@@ -63,8 +63,8 @@ class _Names(ast.NodeTransformer):
             return node
         kind = ast.Attribute(ast.Attribute(node.value, "device", ast.Load()), "type", ast.Load())
         words: list[ast.expr] = [ast.Constant("cuda"), ast.Constant(devices.DEVICE)]
-        asked = ast.Compare(kind, [ast.In()], [ast.List(words, ast.Load())])
-        return ast.copy_location(asked, node)
+        test = ast.Compare(kind, [ast.In()], [ast.List(words, ast.Load())])
+        return ast.copy_location(test, node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         one = self._compared.get(node)

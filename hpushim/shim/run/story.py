@@ -35,10 +35,10 @@ def begin(*, native: bool) -> None:
         os.environ[VARIABLE] = f"{os.getpid()} {folder}"
     _state["native"] = native
     # Before torch: what is arranged later comes first, and so the emulated device has left its totals by then.
-    atexit.register(_tell, os.getpid())
+    atexit.register(_print, os.getpid())
 
 
-def is_told() -> bool:
+def is_printed() -> bool:
     """Will this process print the summary of the run when it ends?"""
     return os.environ.get(VARIABLE, "").partition(" ")[0] == str(os.getpid())
 
@@ -48,17 +48,17 @@ def failed() -> None:
     _state["failed"] = True
 
 
-def _tell(process: int) -> None:
+def _print(process: int) -> None:
     owner, _, folder = os.environ.get(VARIABLE, "").partition(" ")
     if os.getpid() != process or owner != str(process):
         return
     totals = _left_in(Path(folder))
     shutil.rmtree(folder, ignore_errors=True)
-    if not totals or not messages.is_speaker():
+    if not totals or not messages.reports_here():
         return
     from hpushim.ledgers.story import Run, lines
 
-    told = lines(
+    shown_lines = lines(
         Run(
             native=_state["native"],
             failed=_state["failed"],
@@ -68,7 +68,7 @@ def _tell(process: int) -> None:
         )
     )
     with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody listens any more
-        sys.stderr.write("".join(f"hpushim: {_shown(line)}\n" for line in told))
+        sys.stderr.write("".join(f"hpushim: {_shown(line)}\n" for line in shown_lines))
         sys.stderr.flush()
 
 

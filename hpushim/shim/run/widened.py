@@ -153,7 +153,7 @@ def _attribute(owner: Any, name: Any) -> Any:
     return other if getattr(owner, "__name__", "") == "torch" or not hasattr(owner, name) else name
 
 
-class told_as_cuda:
+class shown_as_cuda:
     """A function that is given a device's text as CUDA would have it. A class, so that workers may be sent one."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

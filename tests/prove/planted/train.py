@@ -20,19 +20,19 @@ torch.manual_seed(7)
 torch.cuda.manual_seed_all(7)
 rank = int(os.environ.get("LOCAL_RANK", 0))
 parallel = "WORLD_SIZE" in os.environ
-on_card = args.device.startswith("cuda") and torch.cuda.is_available()
-if on_card:
+on_device = args.device.startswith("cuda") and torch.cuda.is_available()
+if on_device:
     torch.cuda.set_device(rank)
-device = torch.device("cuda", rank) if on_card else torch.device("cpu")
+device = torch.device("cuda", rank) if on_device else torch.device("cpu")
 if parallel:
-    dist.init_process_group("nccl" if on_card else "gloo")
+    dist.init_process_group("nccl" if on_device else "gloo")
 
 model = Model().to(device)
-weights = torch.linspace(0.5, 1.5, 32).cuda(rank) if on_card else torch.linspace(0.5, 1.5, 32)
+weights = torch.linspace(0.5, 1.5, 32).cuda(rank) if on_device else torch.linspace(0.5, 1.5, 32)
 if parallel:
-    model = DistributedDataParallel(model, device_ids=[rank] if on_card else None)
+    model = DistributedDataParallel(model, device_ids=[rank] if on_device else None)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95))
-scaler = GradScaler(enabled=on_card and args.dtype == "float16")
+scaler = GradScaler(enabled=on_device and args.dtype == "float16")
 schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step / 4))
 dtype = {"float16": torch.float16, "float32": torch.float32}[args.dtype]
 source = torch.Generator().manual_seed(100 + rank)
@@ -40,7 +40,7 @@ source = torch.Generator().manual_seed(100 + rank)
 
 def batch():
     x = torch.randint(0, 32, (4, 9), generator=source)
-    if on_card:
+    if on_device:
         x = x.pin_memory().to(device, non_blocking=True)
     else:
         x = x.to(device)
@@ -59,7 +59,7 @@ for step in range(args.steps):
     total = torch.zeros((), device=device)
     for _ in range(args.accumulate):
         x, y = batch()
-        with autocast(enabled=on_card and args.dtype == "float16", dtype=dtype):
+        with autocast(enabled=on_device and args.dtype == "float16", dtype=dtype):
             logits = model(x)
             loss = F.cross_entropy(logits.reshape(-1, 32), y.reshape(-1), weight=weights)
             loss = loss / args.accumulate
@@ -77,10 +77,10 @@ for step in range(args.steps):
     if rank == 0:
         print(f"step {step}: loss {total.item():.4f}")
 
-torch.cuda.synchronize() if on_card else None
+torch.cuda.synchronize() if on_device else None
 if rank == 0:
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, "last.pt")
-again = torch.load("last.pt", map_location=f"cuda:{rank}" if on_card else "cpu") if rank == 0 else None
+again = torch.load("last.pt", map_location=f"cuda:{rank}" if on_device else "cpu") if rank == 0 else None
 if again is not None:
     model.load_state_dict(again["model"])
     model.eval()

@@ -118,7 +118,7 @@ def set_device(device: _device_t) -> None:
     """Record which device (module) the process takes; inside the process it stays hpu:0."""
     index = _get_device_index(device, optional=True)
     if os.getenv(HLS_MODULE_ID_VAR):
-        # A launcher chose already, and its choice stands.
+        # A launcher chose already, and its choice holds.
         return
     modules = _utils._get_available_modules_from_environ()
     count = max(device_count(), len(modules) if os.getenv(_utils.HABANA_VISIBLE_MODULES_VAR) else 0)

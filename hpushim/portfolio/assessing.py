@@ -44,14 +44,14 @@ class Done(msgspec.Struct, frozen=True):
     failed: str = ""
 
 
-def judge(job: Job) -> Done:
+def assess(job: Job) -> Done:
     """Assesses a repository. A fault of the repository is a result, not an exception."""
     try:
         from hpushim.matrix import load
 
         matrix = load(extra=job.extra_rows)
         key = _key(job, matrix)
-        return Done(job.name, key) if key == job.known else _judged(job, key, matrix)
+        return Done(job.name, key) if key == job.known else _assessed(job, key, matrix)
     except HpushimError as error:
         return Done(job.name, failed=str(error))
     except OSError as error:
@@ -73,13 +73,13 @@ def _key(job: Job, matrix: Matrix) -> str:
     if job.wheels is not None:
         files += sorted(job.wheels.glob("*.whl"))
     states = [(str(path), (at := path.stat()).st_size, at.st_mtime_ns) for path in files]
-    asked = msgspec.structs.replace(job, known="")
+    key_of = msgspec.structs.replace(job, known="")
     ours = state(matrix, without=_ELSEWHERE).hex()
-    data = msgspec.json.encode((ours, asked, installed(root), states), enc_hook=str)
+    data = msgspec.json.encode((ours, key_of, installed(root), states), enc_hook=str)
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _judged(job: Job, key: str, matrix: Matrix) -> Done:
+def _assessed(job: Job, key: str, matrix: Matrix) -> Done:
     from hpushim.dependencies import Places
     from hpushim.dependencies.project import of_project
     from hpushim.engine.project import analyse

@@ -135,7 +135,7 @@ def examine_document(document: Document, context: Context) -> Examined:
 def _examined(
     text: Text,
     found: list[tuple[Finding, tuple[Change, ...]]],
-    judging: Iterable[Listed],
+    assessing: Iterable[Listed],
     context: Context,
     *,
     python: bool,
@@ -148,7 +148,7 @@ def _examined(
     }
     changes = {id(finding): made for finding, made in found if made}
     kept = [finding for finding, _ in found if context.selects(finding.code)]
-    kept, more = suppress(text, kept, lambda: _asked_for(judging, context), python=python)
+    kept, more = suppress(text, kept, lambda: _wanted_by(assessing, context), python=python)
     kept = [finding for finding in kept if context.selects(finding.code)]
     kept.sort(key=lambda finding: (finding.span.start, finding.code, finding.span.end))
     made = tuple(changes.get(id(finding), ()) for finding in kept)
@@ -159,9 +159,9 @@ def _examined(
     return Examined(text, tuple(kept), made, frozenset(held | more))
 
 
-def _asked_for(judging: Iterable[Listed], context: Context) -> frozenset[str]:
+def _wanted_by(assessing: Iterable[Listed], context: Context) -> frozenset[str]:
     """The codes that could have been found."""
-    return frozenset(code for rule in judging for code in rule.codes if context.selects(code))
+    return frozenset(code for rule in assessing for code in rule.codes if context.selects(code))
 
 
 def _placed(module: Module, finding: Finding) -> Finding:

@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpushim.ledgers import events, join, telling
+from hpushim.ledgers import events, join, summary
 from hpushim.ledgers.model import (  # fmt: skip
     Advice,
-    Books,
     Break,
     Cause,
     Compute,
@@ -25,9 +24,10 @@ from hpushim.ledgers.model import (  # fmt: skip
     LeftOut,
     Line,
     Process,
+    Records,
     Site,
     Steps,
-    Told,
+    Summary,
 )
 from hpushim.ledgers.stages import stages
 from hpushim.ledgers.together import Together
@@ -37,8 +37,8 @@ from hpushim.model import FileResult, Finding, Report, Span, Target
 M = load()
 
 
-def _books(**how: Any) -> Books:
-    return Books(1, True, True, **how)
+def _books(**how: Any) -> Records:
+    return Records(1, True, True, **how)
 
 
 def _ledger(processes: int = 1, **how: Any) -> Ledger:
@@ -58,16 +58,16 @@ SHAPE, NUMBER = Difference("self", "4", "5", "dimension", 0), Difference("alpha"
 )  # fmt: skip
 def test_the_first_shape_that_was_another(causes: tuple[Cause, ...], first: str) -> None:
     ledger = _ledger(recompilations=5, recompilations_by_number=2, recompilation_causes=causes)
-    facts = {fact.name: fact for fact in telling._facts(ledger, M)}
+    facts = {fact.name: fact for fact in summary._facts(ledger, M)}
     assert facts["recompilations by shapes"].value == f"3{first}"
-    none = {fact.name: fact for fact in telling._facts(_ledger(recompilations=2, recompilations_by_number=2, recompilation_causes=causes), M)}  # fmt: skip
+    none = {fact.name: fact for fact in summary._facts(_ledger(recompilations=2, recompilations_by_number=2, recompilation_causes=causes), M)}  # fmt: skip
     assert none["recompilations by shapes"].value == "0"
     assert [bool(facts["recompilations by shapes"].advice), bool(none["recompilations by shapes"].advice), bool(none["recompilations by numbers"].advice)] == [True, False, True]  # fmt: skip
 
 
 @pytest.mark.parametrize(("amount", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (1234, "1.23 kB"), (10**6, "1 MB"), (10**9, "1 GB"), (10**12, "1 TB"), (2 * 10**15, "2e+03 TB")])  # fmt: skip
 def test_amounts_have_three_figures(amount: int, text: str) -> None:
-    assert telling.bytes_text(amount) == text
+    assert summary.bytes_text(amount) == text
 
 
 @pytest.mark.parametrize("some", [True, False])
@@ -79,7 +79,7 @@ def test_each_total_has_its_words(some: bool) -> None:
         demotion_lines=(DemotionLine("f", 1, "b"), DemotionLine("f", 2, "a"), DemotionLine("f", 3, "b")) * n, host_to_device=1000, device_to_host=2000, host_to_device_bytes=1000, device_to_host_bytes=2,
         collectives=1000 * n, process_groups=groups, parameters={"hpu": 1000, "cpu": 2} if some else {}, later=(4 * n, 6),
     )  # fmt: skip
-    found = list(telling._facts(ledger, M))
+    found = list(summary._facts(ledger, M))
     unit = "in lazy mode a graph is what runs from one mark or read to the next" if some else "in eager mode each operator is a graph, also where torch.compile would join some"  # fmt: skip
     values = {
         "operators on hpu": "1,200 in 2 processes" if some else "1,200", "graphs": f"2,000 compiled, run 3,000 times; {unit}", **({"graphs that torch.compile ended": "5"} if some else {}),
@@ -89,27 +89,27 @@ def test_each_total_has_its_words(some: bool) -> None:
     assert {fact.name: fact.value for fact in found} == values
     told = {"graphs that torch.compile ended", "host syncs", "CPU fallbacks"} if some else set()
     assert {fact.name for fact in found if fact.advice} == told
-    peak = next(iter(telling._memory(ledger, M)))
+    peak = next(iter(summary._memory(ledger, M)))
     assert (" of the process that took most" in peak.value) is some and peak.advice
-    verdict = telling._verdict(_books(operators=n, gaudi="gaudi2", mode="eager", compute_operators=Compute(3 * n, 1000), first_compute_on_cpu="a.py:1" if some else ""))  # fmt: skip
+    verdict = summary._verdict(_books(operators=n, gaudi="gaudi2", mode="eager", compute_operators=Compute(3 * n, 1000), first_compute_on_cpu="a.py:1" if some else ""))  # fmt: skip
     assert verdict == ("On the emulated Gaudi 2 ran 3 of 1,003 matrix products, convolutions and the like (eager mode)." if some else "Nothing ran on hpu: 1,000 matrix products, convolutions and the like ran on the CPU.")  # fmt: skip
-    plain = telling._verdict(_books(operators=n, compute_operators=Compute(1000, None), first_compute_on_cpu="b.py:2"))  # fmt: skip
+    plain = summary._verdict(_books(operators=n, compute_operators=Compute(1000, None), first_compute_on_cpu="b.py:2"))  # fmt: skip
     assert plain == ("On the emulated Gaudi ran all 1,000 matrix products, convolutions and the like ( mode)." if some else "Nothing ran on hpu: 0 matrix products, convolutions and the like ran on the CPU, the first b.py:2.")  # fmt: skip
 
 
 @pytest.mark.parametrize(("more", "said"), [(0, "100 %"), (1, "100 %: more than the device has")])
 def test_memory_of_a_card(more: int, said: str) -> None:
     peak = M.generations["gaudi2"].memory_bytes + more
-    assert [fact.value for fact in telling._memory(_ledger(peak_bytes=peak), M)][1] == said
+    assert [fact.value for fact in summary._memory(_ledger(peak_bytes=peak), M)][1] == said
 
 
 def test_what_came_after_the_last_step() -> None:
     entries = ({"operators": 2, "host_syncs": 1}, {"operators": 3, "host_syncs": 9})
-    found = telling._after(_books(operators=9, host_syncs=7, device_to_host=1, steps=Steps(2, 1, entries)))  # fmt: skip
+    found = summary._after(_books(operators=9, host_syncs=7, device_to_host=1, steps=Steps(2, 1, entries)))  # fmt: skip
     assert found == {"operators": 4, "recompilations": 0, "host_syncs": 0, "device_to_host": 1, "device_to_host_bytes": 0}  # fmt: skip
-    assert telling._after(_books(operators=9)) == {}
-    assert [telling.steps_told(Steps(*numbers)) for numbers in ((0, 3), (1, 1), (1200, 2))] == ["no step of an optimizer was seen", "1 step of one optimizer", "1,200 steps of 2 optimizers"]  # fmt: skip
-    assert [one.reason for one in telling._breaks(_books(graph_breaks=(Break("few", 1), Break("many", 2))))] == ["many", "few"]  # fmt: skip
+    assert summary._after(_books(operators=9)) == {}
+    assert [summary.steps_text(Steps(*numbers)) for numbers in ((0, 3), (1, 1), (1200, 2))] == ["no step of an optimizer was seen", "1 step of one optimizer", "1,200 steps of 2 optimizers"]  # fmt: skip
+    assert [one.reason for one in summary._breaks(_books(graph_breaks=(Break("few", 1), Break("many", 2))))] == ["many", "few"]  # fmt: skip
 
 
 @pytest.mark.parametrize("sites", [True, False])
@@ -121,7 +121,7 @@ def test_notes_say_what_is_missing(tmp_path: Path, sites: bool, operators: int, 
         os.utime(tmp_path / name, (at, at))
     lines = tuple(Line(str(tmp_path / name), 1, own, name) for name, own in (("old.py", True), ("same.py", True), ("new.py", True), ("new.py", True), ("new.py", False), ("gone.py", True), ("a\0b", True)))  # fmt: skip
     ledger = _ledger(operators=operators, sites=(Site("f", 1, "k", "w", 1),) * sites, written=100.0, left_out=(("", LeftOut(1000, 2000)), ("rank1", LeftOut(1, 2))) * more, unfinished=("/x/a.rank1", "b") * more)  # fmt: skip
-    notes = list(telling._notes(ledger, lines if more else lines[:2]))
+    notes = list(summary._notes(ledger, lines if more else lines[:2]))
     wanted = ["No line was recorded."] * (not sites and operators)
     if more:
         wanted += [f"{who}: {sites_:,} events at further lines and {causes:,} causes of recompilations had no room and are missing here; the totals count them." for who, sites_, causes in (("The first process", 2000, 1000), ("rank1", 2, 1))]  # fmt: skip
@@ -135,14 +135,14 @@ def test_notes_say_what_is_missing(tmp_path: Path, sites: bool, operators: int, 
      ("/v/site-packages/x/dist-packages/y/a.py", False, "y/a.py"), ("site-packages/a.py", False, "site-packages/a.py"), ("/site-packages/a.py", False, "a.py")],
 )  # fmt: skip
 def test_whose_file_it_is_and_how_it_is_shown(file: str, own: bool, shown: str) -> None:
-    assert (telling.is_own(file), telling._shown(file, Path("/w/p"))) == (own, shown)
+    assert (summary.is_own(file), summary._shown(file, Path("/w/p"))) == (own, shown)
 
 
 def test_source_is_that_which_ran(tmp_path: Path) -> None:
     for name in ("a.py", "a.txt", "new.py"):
         (tmp_path / name).write_bytes("\ufeff  first \n\n last".encode())
         os.utime(tmp_path / name, (100, 101 if name == "new.py" else 100))
-    sources = telling._Sources(100.0)
+    sources = summary._Sources(100.0)
     lines = [sources.line(str(tmp_path / "a.py"), number) for number in (-1, 0, 1, 2, 3, 4)]
     assert lines == ["", "", "first", "", "last", ""]
     for name in ("a.txt", "new.py", "gone.py", "a\0.py"):
@@ -152,7 +152,7 @@ def test_source_is_that_which_ran(tmp_path: Path) -> None:
 def test_lines_are_sorted_and_know_which_shape_came_first() -> None:
     causes = (Cause("aten::a", 1, (NUMBER,), 0, "/w/a.py", 1), Cause("aten::b", 1, (SHAPE,), 0, "/w/a.py", 1), Cause("aten::c", 1, (SHAPE,), 0, "/w/a.py", 1), Cause("aten::d", 1, (SHAPE,), 0, "/v/site-packages/l.py", 2))  # fmt: skip
     sites = tuple(Site(file, line, "host_sync", "item", 1) for file, line in (("/v/site-packages/l.py", 2), ("/w/b.py", 3), ("/w/a.py", 1), ("/w/b.py", 2)))  # fmt: skip
-    found = telling._lines(_books(sites=sites, recompilation_causes=causes), M, Path("/w"), 0.0)
+    found = summary._lines(_books(sites=sites, recompilation_causes=causes), M, Path("/w"), 0.0)
     assert [(line.shown, line.line, line.own, line.first_change) for line in found] == [("a.py", 1, True, 2), ("b.py", 2, True, 0), ("b.py", 3, True, 0), ("l.py", 2, False, 4)]  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_neighbours_are_one_row(number: int, most: int, sizes: list[int]) -> Non
     assert [one.steps for one in found] == sizes
     begin = 1
     for one, size in zip(found, sizes, strict=True):
-        assert (one.operators, one.recompilations, one.host_syncs, one.collectives, one.to_card, one.to_host) == tuple(size * 10**at for at in range(6))  # fmt: skip
+        assert (one.operators, one.recompilations, one.host_syncs, one.collectives, one.to_device, one.to_host) == tuple(size * 10**at for at in range(6))  # fmt: skip
         assert (one.first, one.in_use, one.peak) == (begin, begin + size - 2, 101 - begin)
         assert one.label == (str(begin) if size == 1 else f"{begin}–{begin + size - 1}")
         assert (one.a_step(3), msgspec.structs.replace(one, steps=0).a_step(3)) == (3 / size, 0.0)
@@ -260,7 +260,7 @@ def _event(kind: str, count: int = 1, bytes: int = 0, advice: Advice | None = No
 
 def _held(findings: list[Finding], *lines: Line, after: dict[str, int] | None = None) -> join.Joined:  # fmt: skip
     report = Report("hpushim", Target(), (FileResult("t.py", "unchanged", None, tuple(findings)), FileResult("u.py", "unchanged")), root="/p")  # fmt: skip
-    told = Told("l.json", "v", (), (), lines, Steps(), after or {}, notes=("the first", "more"))
+    told = Summary("l.json", "v", (), (), lines, Steps(), after or {}, notes=("the first", "more"))
     return join.join(report, told)
 
 

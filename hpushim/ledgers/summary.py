@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hpushim import safe_files
 from hpushim.ledgers import advice as matrix_says
 from hpushim.ledgers.events import events_of
-from hpushim.ledgers.model import Books, Break, Cause, Fact, Ledger, Line, Site, Steps, Told
+from hpushim.ledgers.model import Break, Cause, Fact, Ledger, Line, Records, Site, Steps, Summary
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -19,19 +19,19 @@ _SOURCE_LIMIT = 4 << 20  # bytes of a file of which a line is shown
 _MOST_FILES = 500
 
 
-def tell(ledger: Ledger, matrix: Matrix, *, below: Path | None = None) -> Told:
+def summarize(ledger: Ledger, matrix: Matrix, *, below: Path | None = None) -> Summary:
     """Everything that the renderers show. Paths below ``below`` (default: the current folder) are shown without it."""
-    books = ledger.joined
-    lines = _lines(books, matrix, below or Path.cwd(), ledger.written)
-    return Told(
+    records = ledger.joined
+    lines = _lines(records, matrix, below or Path.cwd(), ledger.written)
+    return Summary(
         path=ledger.path,
-        verdict=_verdict(books),
+        verdict=_verdict(records),
         facts=tuple(_facts(ledger, matrix)),
         memory=tuple(_memory(ledger, matrix)),
         lines=lines,
         steps=ledger.main.steps,
         after=_after(ledger.main),
-        breaks=_breaks(books),
+        breaks=_breaks(records),
         notes=tuple(_notes(ledger, lines)),
     )
 
@@ -50,38 +50,40 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _verdict(books: Books) -> str:
-    hpu, cpu = books.compute_operators.hpu, books.compute_operators.cpu or 0
-    card = books.gaudi.replace("gaudi", "Gaudi ") or "Gaudi"
-    if not books.operators:
-        where = f", the first {books.first_compute_on_cpu}" if books.first_compute_on_cpu else ""
+def _verdict(records: Records) -> str:
+    hpu, cpu = records.compute_operators.hpu, records.compute_operators.cpu or 0
+    generation = records.gaudi.replace("gaudi", "Gaudi ") or "Gaudi"
+    if not records.operators:
+        where = (
+            f", the first {records.first_compute_on_cpu}" if records.first_compute_on_cpu else ""
+        )
         return f"Nothing ran on hpu: {cpu:,} matrix products, convolutions and the like ran on the CPU{where}."
     what = "matrix products, convolutions and the like"
     share = f"all {hpu:,} {what}" if not cpu else f"{hpu:,} of {hpu + cpu:,} {what}"
-    return f"On the emulated {card} ran {share} ({books.mode} mode)."
+    return f"On the emulated {generation} ran {share} ({records.mode} mode)."
 
 
 def _facts(ledger: Ledger, matrix: Matrix) -> Iterable[Fact]:
-    books = ledger.joined
+    records = ledger.joined
 
     def fact(name: str, value: str, row: str = "") -> Fact:
         return Fact(name, value, matrix_says.of_row(matrix, row) if row else None)
 
     ranks = f" in {ledger.processes} processes" if ledger.processes > 1 else ""
-    yield fact("operators on hpu", f"{books.operators:,}{ranks}")
+    yield fact("operators on hpu", f"{records.operators:,}{ranks}")
     unit = (
         "in lazy mode a graph is what runs from one mark or read to the next"
-        if books.mode == "lazy"
+        if records.mode == "lazy"
         else "in eager mode each operator is a graph, also where torch.compile would join some"
     )
-    yield fact("graphs", f"{books.graphs:,} compiled, run {books.graph_runs:,} times; {unit}")
-    if breaks := sum(one.count for one in books.graph_breaks):
+    yield fact("graphs", f"{records.graphs:,} compiled, run {records.graph_runs:,} times; {unit}")
+    if breaks := sum(one.count for one in records.graph_breaks):
         yield fact("graphs that torch.compile ended", f"{breaks:,}", matrix_says.BREAKS)
-    by_number = books.recompilations_by_number
-    by_shape = books.recompilations - by_number
+    by_number = records.recompilations_by_number
+    by_shape = records.recompilations - by_number
     yield fact(
         "recompilations by shapes",
-        f"{by_shape:,}{_first(books)}" if by_shape else "0",
+        f"{by_shape:,}{_first(records)}" if by_shape else "0",
         matrix_says.SHAPES if by_shape else "",
     )
     yield fact(
@@ -89,37 +91,37 @@ def _facts(ledger: Ledger, matrix: Matrix) -> Iterable[Fact]:
     )
     yield fact(
         "host syncs",
-        f"{books.host_syncs:,}{_a_step(ledger)}",
-        "torch.Tensor.item" if books.host_syncs else "",
+        f"{records.host_syncs:,}{_a_step(ledger)}",
+        "torch.Tensor.item" if records.host_syncs else "",
     )
-    fallbacks = books.cpu_fallbacks
+    fallbacks = records.cpu_fallbacks
     yield fact(
         "CPU fallbacks", f"{fallbacks:,}", "operators without a Gaudi kernel" if fallbacks else ""
     )
-    demoted = {one.what for one in books.demotion_lines}
+    demoted = {one.what for one in records.demotion_lines}
     yield fact("dtypes kept narrower", "; ".join(sorted(demoted)) or "none")
     yield fact(
         "copied to the device",
-        f"{books.host_to_device:,} times, {bytes_text(books.host_to_device_bytes)}",
+        f"{records.host_to_device:,} times, {bytes_text(records.host_to_device_bytes)}",
     )
     yield fact(
         "copied to the host",
-        f"{books.device_to_host:,} times, {bytes_text(books.device_to_host_bytes)}",
+        f"{records.device_to_host:,} times, {bytes_text(records.device_to_host_bytes)}",
     )
-    if books.collectives:
-        groups = {(group.backend, group.size) for group in books.process_groups}
+    if records.collectives:
+        groups = {(group.backend, group.size) for group in records.process_groups}
         named = ", ".join(f"{backend} of {size}" for backend, size in sorted(groups))
-        yield fact("collectives", f"{books.collectives:,} over {named}")
-    if books.parameters:
+        yield fact("collectives", f"{records.collectives:,} over {named}")
+    if records.parameters:
         yield fact(
             "parameters at the first step",
-            ", ".join(f"{n:,} on {d}" for d, n in sorted(books.parameters.items())),
+            ", ".join(f"{n:,} on {d}" for d, n in sorted(records.parameters.items())),
         )
 
 
-def _first(books: Books) -> str:
+def _first(records: Records) -> str:
     """Where a shape was another for the first time: what comes after it follows from it."""
-    causes = books.recompilation_causes
+    causes = records.recompilation_causes
     first = next((cause for cause in causes if not cause.by_number and cause.line), None)
     return f"; the first at {Path(first.file).name}:{first.line}" if first else ""
 
@@ -146,18 +148,18 @@ def _memory(ledger: Ledger, matrix: Matrix) -> Iterable[Fact]:
             yield Fact(f"of the {info.memory_gb} GB of a {info.title}", f"{share:.3g} %{fits}")
 
 
-def _after(books: Books) -> dict[str, int]:
+def _after(records: Records) -> dict[str, int]:
     """What happened after the last step of an optimizer, such as a checkpoint that is written."""
-    if not books.steps.entries:
+    if not records.steps.entries:
         return {}
     # A graph that was pending after the last step is compiled where the host next reads.
     names = ("operators", "recompilations", "host_syncs", "device_to_host", "device_to_host_bytes")
-    done = {n: sum(entry.get(n, 0) for entry in books.steps.entries) for n in names}
-    return {n: max(0, int(getattr(books, n)) - done[n]) for n in names}
+    done = {n: sum(entry.get(n, 0) for entry in records.steps.entries) for n in names}
+    return {n: max(0, int(getattr(records, n)) - done[n]) for n in names}
 
 
-def _breaks(books: Books) -> tuple[Break, ...]:
-    return tuple(sorted(books.graph_breaks, key=lambda one: -one.count))
+def _breaks(records: Records) -> tuple[Break, ...]:
+    return tuple(sorted(records.graph_breaks, key=lambda one: -one.count))
 
 
 def _notes(ledger: Ledger, lines: tuple[Line, ...]) -> Iterable[str]:
@@ -192,13 +194,13 @@ def _changed_since(files: Iterable[str], written: float) -> list[str]:
     return changed
 
 
-def _lines(books: Books, matrix: Matrix, below: Path, written: float) -> tuple[Line, ...]:
+def _lines(records: Records, matrix: Matrix, below: Path, written: float) -> tuple[Line, ...]:
     sites: dict[tuple[str, int], list[Site]] = {}
-    for site in books.sites:
+    for site in records.sites:
         sites.setdefault((site.file, site.line), []).append(site)
     by_place: dict[tuple[str, int], list[Cause]] = {}
     first_change: dict[tuple[str, int], int] = {}
-    for at, cause in enumerate(books.recompilation_causes, 1):
+    for at, cause in enumerate(records.recompilation_causes, 1):
         by_place.setdefault((cause.file, cause.line), []).append(cause)
         if not cause.by_number:
             first_change.setdefault((cause.file, cause.line), at)
@@ -262,7 +264,7 @@ class _Sources:
             return []
 
 
-def steps_told(steps: Steps) -> str:
+def steps_text(steps: Steps) -> str:
     """``8 steps of 2 optimizers``."""
     if not steps.count:
         return "no step of an optimizer was seen"

@@ -15,11 +15,11 @@ import pytest
 from hpushim.errors import HpushimError
 from hpushim.ledgers import model
 from hpushim.ledgers.advice import of_site
-from hpushim.ledgers.model import Advice, Event, Fact, Line, Site, Steps, Told
+from hpushim.ledgers.model import Advice, Event, Fact, Line, Site, Steps, Summary
 from hpushim.ledgers.reading import read
 from hpushim.ledgers.rendering import FORMATS, render
 from hpushim.ledgers.stages import stages
-from hpushim.ledgers.telling import _Sources, bytes_text, is_own, tell
+from hpushim.ledgers.summary import _Sources, bytes_text, is_own, summarize
 from hpushim.matrix import load
 
 SOURCE = "import torch\nmodel = Net().to('cuda')\nx = batch.to('cuda')\nprint(loss.item())\nloss.backward()\n"
@@ -66,8 +66,8 @@ def write(folder: Path, name: str = "ledger.json", **changes: Any) -> Path:
     return path
 
 
-def told(path: Path, below: Path | None = None) -> Told:
-    return tell(read(path), load(), below=below)
+def told(path: Path, below: Path | None = None) -> Summary:
+    return summarize(read(path), load(), below=below)
 
 
 @pytest.fixture
@@ -363,7 +363,7 @@ def test_a_table_adds_up_to_what_its_steps_say_whatever_they_leave_out(most: int
     rows = stages(Steps(count=10, optimizers=1, entries=entries), most)
     assert len(rows) <= max(most, 2) and [row.first for row in rows][:2] == [1, 2]
     for name in FIELDS:
-        shown = {"host_to_device_bytes": "to_card", "device_to_host_bytes": "to_host"}.get(name, name)  # fmt: skip
+        shown = {"host_to_device_bytes": "to_device", "device_to_host_bytes": "to_host"}.get(name, name)  # fmt: skip
         assert sum(getattr(row, shown) for row in rows) == sum(entry.get(name, 0) for entry in entries)  # fmt: skip
     assert {(row.in_use, row.peak) for row in rows} == {(0, 0)}
 
