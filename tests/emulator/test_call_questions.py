@@ -172,5 +172,7 @@ def test_how_an_objection_is_said(monkeypatch: pytest.MonkeyPatch, policy: str, 
     assert calls.refuses("a.name") is True
     asks = calls._where_refused("a.name", lambda x: x)
     assert (asks(True), asks(False)) == (True, False)
-    monkeypatch.setattr(calls, "_assessed", lambda *given: types.SimpleNamespace(status="supported"))
+    monkeypatch.setattr(
+        calls, "_assessed", lambda *given: types.SimpleNamespace(status="supported")
+    )
     assert not calls.refuses("a.name") and not asks(True)
