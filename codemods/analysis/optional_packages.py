@@ -88,9 +88,9 @@ def _later(module: Module, alias: ast.alias) -> Iterator[ast.Name]:
     if any(id(each.node) not in inside for each in module.bindings_of(name)):
         return  # another meaning is given later: ``if not HAVE_TRITON: triton = MagicMock()``
     for use in module.index.names(name):
-        asks = module.parent(use)
-        seen = isinstance(asks, (ast.Compare, ast.UnaryOp)) or word(getattr(asks, "func", asks)) == "bool"  # fmt: skip
-        if isinstance(use.ctx, ast.Load) and not seen and id(use) not in inside and _means(module, use, alias):  # fmt: skip
+        above_use = module.parent(use)
+        checked = isinstance(above_use, (ast.Compare, ast.UnaryOp)) or word(getattr(above_use, "func", above_use)) == "bool"  # fmt: skip
+        if isinstance(use.ctx, ast.Load) and not checked and id(use) not in inside and _means(module, use, alias):  # fmt: skip
             yield use
 
 

@@ -181,7 +181,7 @@ _MAKER = lazily(
     rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
 )
 #: Comments and texts of several lines, where such a word means itself.
-_TOLD = lazily(
+_NO_CODE = lazily(
     rb"""#[^\n]*|"{3}(?:[^"\\]+|\\[\s\S]|"(?!""))*(?:"{3})?|'{3}(?:[^'\\]+|\\[\s\S]|'(?!''))*(?:'{3})?"""
 )
 #: ``import pytorch_lightning as pl``; a path that has such a word in it is no import.
@@ -195,7 +195,7 @@ def makers(data: bytes) -> Sequence[bytes]:
     imported = {*_IMPORTED.findall(data)}
     if not imported:
         return ()
-    code = _TOLD.sub(b"", data) if _MAKER.search(data) else b""
+    code = _NO_CODE.sub(b"", data) if _MAKER.search(data) else b""
     brought = b" ".join(found[0] for found in _BROUGHT.finditer(code))
     # A name is the package's where an import brings it, or it is read from a module.
     named = {

@@ -26,7 +26,7 @@ _ENDS = {
 #: Settings of other things than a trainer.
 _OTHERS = frozenset({"ModelConfig", "DatasetMixtureConfig", "DatasetConfig", "JudgeConfig"})
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser", "ArgumentParser")
-#: What is said of an option that is on: the row of the package that it requests.
+#: The options that request a package, each with the row that is reported where it is on.
 SWITCHES = {
     "use_flash_attention_2": "flash_attention_2",
     "use_liger_kernel": "liger_kernel",

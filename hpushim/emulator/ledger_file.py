@@ -1,4 +1,4 @@
-"""The file that a run's ledger go to: taken before the run begins, written whole when a process of it ends.
+"""The file that a run's ledger goes to: taken before the run begins, written whole when a process of it ends.
 
 The first process of a run takes ``PATH``; further ranks write ``PATH.rank1`` …, helpers ``PATH.pid123``. Nothing but a
 regular file is ever replaced, and no ledger at all: those of an earlier run are kept beside, ``ledger.json`` as
@@ -43,10 +43,10 @@ _taken: list[int] = []  # descriptors, kept open and so locked until the process
 
 
 def take(path: Path) -> Path | None:
-    """Take the file for this run; returns where the ledger go. Called before anything of the run has happened.
+    """Take the file for this run; returns where the ledger goes. Called before anything of the run has happened.
 
-    In a child of the run nothing is taken. Where a run that has not ended holds the file, this one's ledger go beside it,
-    which is said. None: it cannot be written, which is said too, and the run goes on without a ledger. Raises EmulatorError
+    In a child of the run nothing is taken. Where a run that has not ended holds the file, this one's ledger goes beside it,
+    which is reported. None: it cannot be written, which is reported too, and the run goes on without a ledger. Raises EmulatorError
     for what must not be replaced: what is no regular file, or no ledger.
     """
     path = path.absolute()
@@ -76,7 +76,7 @@ def take(path: Path) -> Path | None:
 
 
 def place(path: Path, rank: int | None, active: bool) -> Path | None:
-    """Where the ledger of this process go; None for a helper or a launcher that has nothing to report."""
+    """Where the ledger of this process goes; None for a helper or a launcher that has nothing to report."""
     own = path.with_name(f"{path.name}.pid{os.getpid()}")
     if rank:
         target = path.with_name(f"{path.name}.rank{rank}")

@@ -45,7 +45,7 @@ from hpushim.pycode.steps import TooManySteps
 #: Called after each file with how many are done, how many there are, and the path.
 Progress = Callable[[int, int, str], None]
 #: Assesses one file.
-Judge = Callable[[File, Source, Context], FileResult]
+Assess = Callable[[File, Source, Context], FileResult]
 #: What a notebook shows: megabytes of words that say nothing.
 _PICTURE = lazily(rb'"image/[\w.+-]+":\s*(?:"[^"]*"|\[[^\]]*\])')
 #: Among so many files that hold a rule's word every rule will be wanted.
@@ -177,7 +177,7 @@ class Run:
 
     def results(
         self,
-        assess: Judge,
+        assess: Assess,
         jobs: int | None,
         progress: Progress | None,
     ) -> list[FileResult]:
@@ -229,7 +229,7 @@ class Run:
         homes = self.facts.homes(texts, users, others)
         return self._again(migrated, results, {path for path, _ in homes}, homes=tuple(homes.items()))  # fmt: skip
 
-    def followed(self, assess: Judge, results: list[FileResult]) -> list[FileResult]:
+    def followed(self, assess: Assess, results: list[FileResult]) -> list[FileResult]:
         """The results where a file stays that programs need only through one which stays."""
         if self.style != "agnostic":
             return results
@@ -251,7 +251,7 @@ class Run:
 
     def _again(
         self,
-        assess: Judge,
+        assess: Assess,
         results: list[FileResult],
         paths: Container[str],
         **known: tuple[tuple[object, str], ...],
@@ -351,7 +351,7 @@ def _defines(result: FileResult) -> bool:
 def _one(
     item: tuple[int, File, bytes],
     *,
-    assess: Judge,
+    assess: Assess,
     context: Context,
     cache: Cache | None,
 ) -> tuple[FileResult, Questions]:
@@ -364,7 +364,7 @@ def _one(
 
 def _assessed(
     item: tuple[int, File, bytes],
-    assess: Judge,
+    assess: Assess,
     context: Context,
 ) -> FileResult:
     _, file, data = item
